@@ -1,0 +1,1 @@
+"""Parhelion: compare inference engines token by token on live traffic."""

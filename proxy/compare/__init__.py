@@ -1,0 +1,1 @@
+"""Reading, aligning and comparing token streams: pure functions over frozen values."""

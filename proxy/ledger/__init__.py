@@ -1,0 +1,1 @@
+"""What is remembered and shown: records, counters, metrics, the admin port, the report."""

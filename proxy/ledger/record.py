@@ -1,0 +1,80 @@
+"""A record: one comparison with everything needed to show, repeat and re-count it. The contract's section 7.
+
+House rules. Frozen, msgspec-encodable, versioned by ``SCHEMA``; additive changes only. ``content`` holds text only when the
+configuration says ``records.content: text``; keyed hashes for ``hash``; None for ``none``.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from proxy.compare.comparison import Comparison
+
+SCHEMA = 1
+
+
+class Timing(Struct, frozen=True):
+    """One arm's timing in seconds since its request was sent; None where not observed. ``gaps`` are the times between tokens-carrying pieces."""
+
+    first_token: float | None = None
+    end: float | None = None
+    gaps: tuple[float, ...] = ()
+
+
+class RequestFacts(Struct, frozen=True):
+    """What of the request matters for slicing. ``temperature`` is the *effective* one, None when unknown."""
+
+    stream: bool = False
+    n: int = 1
+    temperature: float | None = None
+    max_tokens: int | None = None
+    prompt_tokens: int | None = None
+    shadow_prompt_tokens: int | None = None
+    has_tools: bool = False
+    logprobs_asked: bool = False
+
+
+class Content(Struct, frozen=True):
+    """Request and outputs as text, or their keyed hashes (hex), as configured. One entry per choice for the outputs."""
+
+    request: str
+    primary: tuple[str, ...]
+    shadow: tuple[str, ...]
+
+
+class Record(Struct, frozen=True):
+    """One comparison of one exchange with one shadow in one mode."""
+
+    id: str
+    time: float
+    exchange: str
+    model: str
+    endpoint: str
+    shadow: str
+    role: str
+    comparison: Comparison
+    request: RequestFacts = RequestFacts()
+    primary_footprint: str = ""
+    shadow_footprint: str = ""
+    primary_timing: Timing = Timing()
+    shadow_timing: Timing = Timing()
+    in_flight: int = 0
+    cached_tokens: int | None = None
+    content: Content | None = None
+    schema: int = SCHEMA
+
+
+class Settlement(Struct, frozen=True):
+    """How one exchange x shadow x mode ended: exactly one of these is counted for each.
+
+    ``outcome``: ``compared``, ``incomparable`` or ``shed`` with its ``reason``; or ``sampled`` / ``not_sampled`` (shadow and mode
+    empty) where a rule that needs the body was settled by the judge. ``record`` goes into the store in the same
+    transaction as the count.
+    """
+
+    incarnation: str
+    shadow: str
+    mode: str
+    outcome: str
+    reason: str = ""
+    record: Record | None = None
