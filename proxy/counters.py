@@ -1,12 +1,14 @@
 """Counters of one traffic process in a memory-mapped file: an increment is one list store, and a SIGKILL loses nothing.
 
 House rules. A file has one writer (the process that made it, its *incarnation*) and any number of readers; a slot is a signed 64-bit
-integer written whole. Nothing here knows a metric name or Prometheus: the ledger declares what the slots mean to the outside.
+integer written whole. The writer holds a lock on its file for as long as it lives, so that anybody can tell a dead incarnation
+from a living one, whatever killed it. Nothing here knows a metric name or Prometheus: the ledger declares what the slots mean to the outside.
 The layout is fixed by ``LAYOUT``; a file of another layout is refused, never misread.
 """
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import struct
@@ -67,12 +69,25 @@ _OVERHEAD_WIDTH = len(OVERHEAD_EDGES) + 2
 SLOTS = _OVERHEADS + _OVERHEAD_WIDTH
 
 
+def is_alive(path: Path) -> bool:
+    """Whether the writer of this file still runs. Raises OSError when there is no such file."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 class Counters:
     """The slots of one incarnation; ``create`` for the writer, ``attach`` for a reader."""
 
-    def __init__(self, path: Path, memory: mmap.mmap) -> None:
+    def __init__(self, path: Path, memory: mmap.mmap, descriptor: int | None = None) -> None:
         self.path = path
         self._memory = memory
+        self._descriptor = descriptor  # the writer's, open for the sake of its lock
         self.slots = memoryview(memory)[_HEADER.size :].cast("q")
 
     @classmethod
@@ -81,12 +96,14 @@ class Counters:
         size = _HEADER.size + SLOTS * 8
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(descriptor, size)
             memory = mmap.mmap(descriptor, size)
-        finally:
+        except BaseException:
             os.close(descriptor)
+            raise
         memory[: _HEADER.size] = _HEADER.pack(MAGIC, LAYOUT, SLOTS)
-        return cls(path, memory)
+        return cls(path, memory, descriptor)
 
     @classmethod
     def attach(cls, path: Path) -> Counters:
@@ -101,9 +118,12 @@ class Counters:
         return cls(path, memory)
 
     def close(self) -> None:
-        """Let the mapping go; the file stays."""
+        """Let the mapping (and, for the writer, the lock) go; the file stays."""
         self.slots.release()
         self._memory.close()
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def __getitem__(self, slot: int) -> int:
         return self.slots[slot]

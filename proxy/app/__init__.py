@@ -1,0 +1,1 @@
+"""The composition root: the supervisor and the child processes of ``parhelion serve``."""

@@ -1,0 +1,85 @@
+"""Entry of a child process: ``python -m proxy.app.child traffic|judge``.
+
+House rules. The configuration comes on standard input (it holds secrets, so never in the arguments or the environment), listening sockets
+as inherited descriptors. A child says ``ready`` on standard output and ends when told, or when its parent dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import socket
+import sys
+
+import msgspec
+import uvloop
+
+from proxy import logs
+from proxy.config import Config
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_OOM_FIRST = 800  # of 1000: when memory runs out the judge goes before anything that answers clients
+
+logger = logging.getLogger("parhelion")
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """What the supervisor tells a child."""
+
+    config: Config
+    role: str
+    incarnation: str
+    descriptor: int | None = None
+
+
+def main() -> int:
+    """Run one child until it is told to stop."""
+    parent = os.getppid()
+    assignment = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Assignment)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it died before we asked to be told
+        return 1
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C at the terminal goes to the supervisor, which stops us in order
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    logs.set_up()
+    logging.getLogger("parhelion").name = f"parhelion.{assignment.incarnation}"
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(assignment))
+
+
+async def _run(assignment: Assignment) -> int:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    if assignment.role == "traffic":
+        from proxy.traffic.process import serve  # the traffic process never imports the comparison
+
+        assert assignment.descriptor is not None
+        sock = socket.socket(fileno=assignment.descriptor)
+        await serve(assignment.config, incarnation=assignment.incarnation, sock=sock, ready=_ready, stop=stop)
+        return 0
+    _stand_back()
+    from proxy.judge.process import judge
+
+    return await judge(assignment.config, incarnation=assignment.incarnation, ready=_ready, stop=stop)
+
+
+def _ready() -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+
+
+def _stand_back() -> None:
+    """The judge yields processor and memory to whatever answers clients; where the system forbids it, it runs as it is."""
+    try:
+        os.nice(10)
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123 - a kernel file, one write
+            file.write(str(_OOM_FIRST))
+    except OSError:
+        logs.say(logger, logging.INFO, "priority_unchanged")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

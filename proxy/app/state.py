@@ -1,0 +1,54 @@
+"""The state directory: what the processes of one replica share on disk.
+
+House rules. Owner-only. One supervisor per role set holds it (a lock file says so); a second one is told which directory to change.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from proxy.config import Config
+from proxy.config_load import ConfigError
+
+
+def prepare(config: Config) -> Path:
+    """Make the directory and its parts. Raises ConfigError."""
+    state = Path(config.state)
+    try:
+        for folder in (state, state / "counters", state / "judge"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"state: {state} cannot be used: {error.strerror}; name a directory that can be written") from None
+    if len(os.fsencode(state.absolute() / "judge.sock")) > 100:  # sun_path holds 108 bytes (unix(7))
+        raise ConfigError(f"state: {state.absolute()} is too long a path for a socket in it; name a shorter one")
+    return state
+
+
+def hold(state: Path, role: str) -> int:
+    """Take the directory for this supervisor; the descriptor keeps it until the process ends. Raises ConfigError."""
+    descriptor = os.open(state / f"supervisor-{role}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ConfigError(f"state: {state} is in use by another parhelion; stop it, or give this one its own directory") from None
+    return descriptor
+
+
+def with_salt(config: Config, state: Path) -> Config:
+    """The configuration with a sampling salt: as configured, else the one kept in the directory, else a new one."""
+    if config.sampling.salt:
+        return config
+    path = state / "salt"
+    try:
+        salt = path.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        salt = secrets.token_hex(16)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(salt)
+    return replace(config, sampling=replace(config.sampling, salt=salt))

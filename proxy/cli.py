@@ -1,0 +1,281 @@
+"""The command line: one function per command, each a thin edge around the part that does the work.
+
+House rules. A mistake of the user is one line on standard error, beginning with ``parhelion:``, and exit status 2; a command's own verdict
+has the exit status its help names. Nothing is imported before it is needed: ``parhelion --help`` is quick and needs no engine.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from proxy.config import Config
+from proxy.config_load import ConfigError, load
+
+
+def _version() -> str:
+    try:
+        return version("parhelion")
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+app = App(
+    name="parhelion",
+    help="Compare inference engines token by token on live traffic: answer clients from one, ask the others too, say what differs.",
+    version=_version,
+    help_format="plaintext",
+)
+engine = App(name="engine", help="Start an engine with logprobs ready.")
+app.command(engine)
+
+File = Annotated[Path | None, Parameter(name=["--config", "-c"])]
+Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
+Json = Annotated[Path | None, Parameter(name="--json")]
+
+
+@app.command
+def serve(
+    *,
+    config: File = None,
+    primary: str | None = None,
+    shadow: Many = None,
+    control: str | None = None,
+    sample: float | None = None,
+    listen: str | None = None,
+    admin: str | None = None,
+    processes: int | None = None,
+    role: Literal["all", "traffic", "judge"] = "all",
+    strict: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Run the proxy; prints one line when ready. Flags alone are enough, and win over environment and file.
+
+    Parameters
+    ----------
+    config
+        Configuration file (YAML).
+    primary
+        Base URL of the engine that answers clients.
+    shadow
+        [name=]URL of an engine to ask too; may be given several times.
+    control
+        URL of a second instance of the primary's own stack: the noise floor.
+    sample
+        Share of requests to mirror, 0 to 1.
+    listen
+        HOST:PORT for clients.
+    admin
+        HOST:PORT for metrics, health and the JSON API.
+    processes
+        Number of traffic processes.
+    role
+        all in one, or traffic and judge in containers of their own that share the state directory.
+    strict
+        Check every engine first, as `parhelion check` does, and refuse to start when one is unusable.
+    """
+    from proxy.app.supervisor import Supervisor
+    from proxy.app.supervisor import serve as run
+
+    flags = _flags(primary, shadow, control, sample)
+    flags |= {key: value for key, value in (("listen", listen), ("admin", admin), ("processes", processes)) if value is not None}
+    settings = _load(config, flags)
+    if strict and (status := _check(settings, None)):
+        return status
+
+    def announce(supervisor: Supervisor, address: str) -> None:
+        shadows = ", ".join(f"{one.name} ({one.role}) {one.url}" for one in settings.shadows) or "no shadow"
+        sys.stdout.write(
+            f"parhelion ready: clients http://{supervisor.listening() or '-'} -> {settings.primary.url}; "
+            f"{settings.sampling.rate:.4g} of requests to {shadows}; metrics http://{address}/metrics\n"
+        )
+        sys.stdout.flush()
+
+    return run(settings, role, announce)
+
+
+@app.command
+def check(*, config: File = None, primary: str | None = None, shadow: Many = None, control: str | None = None, json: Json = None) -> int:
+    """Validate the configuration and probe every engine: capabilities, footprint differences, findings.
+
+    Exit status 0 when every engine is usable, 1 when one is not, 2 when the configuration is wrong.
+
+    Parameters
+    ----------
+    config
+        Configuration file (YAML).
+    primary
+        Base URL of the engine that answers clients.
+    shadow
+        [name=]URL of an engine to ask too; may be given several times.
+    control
+        URL of a second instance of the primary's own stack.
+    json
+        Also write everything that was found to this file.
+    """
+    return _check(_load(config, _flags(primary, shadow, control, None)), json)
+
+
+@app.command
+def footprint(
+    url: str,
+    other: str | None = None,
+    /,
+    *,
+    engine: str = "auto",
+    model: str | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Show one engine's footprint, or what differs between two (exit status 1 when they differ).
+
+    Parameters
+    ----------
+    url
+        Base URL of an engine.
+    other
+        Base URL of a second one to compare with.
+    engine
+        The engine's dialect, when it should not be detected.
+    model
+        The model to ask for; the engine's first when left out.
+    json
+        Print JSON instead of a table.
+    """
+    from proxy.app.check import show_footprint
+
+    return show_footprint(url, other, engine, model, as_json=json)
+
+
+@app.command
+def demo(
+    *,
+    requests: int = 48,
+    json: Json = None,
+    keep: Annotated[bool, Parameter(negative="")] = False,
+    vllm: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Run the main job on real engines and a real small model, and print the report. No model hub is needed.
+
+    Parameters
+    ----------
+    requests
+        How many requests to send, at least 1.
+    json
+        Write the report (the contract's JSON) to this file, and the records beside it as FILE.records.jsonl.
+    keep
+        Leave engines and proxy running when done, until Ctrl-C.
+    vllm
+        Real vLLM in bf16 as primary and control, the fp32 reference engine as candidate (needs `make vllm-env`).
+    """
+    from proxy.demo.run import run
+
+    return run(requests=requests, json_file=json, keep=keep, vllm=vllm)
+
+
+@app.command
+def report(*, config: File = None, since: str | None = None, json: Json = None) -> int:
+    """Print what has been recorded so far, per candidate.
+
+    Exit status 3: keep watching (this version measures; it does not judge yet).
+
+    Parameters
+    ----------
+    config
+        Configuration file (YAML); only `records` and `state` matter here.
+    since
+        Only records younger than this: a time such as 30m, 24h, 7d.
+    json
+        Also write the report as JSON to this file.
+    """
+    from proxy.app.reporting import print_report
+
+    return print_report(_load(config, {}, reading=True), since, json)
+
+
+@app.command
+def export(file: Path, /, *, config: File = None, since: str | None = None) -> int:
+    """Write the records out, one JSON object a line (.jsonl), or as Parquet (.parquet).
+
+    Parameters
+    ----------
+    file
+        Where to write; appears whole or not at all.
+    config
+        Configuration file (YAML); only `records` matters here.
+    since
+        Only records younger than this: a time such as 30m, 24h, 7d.
+    """
+    from proxy.app.reporting import export_records
+
+    return export_records(_load(config, {}, reading=True), file, since)
+
+
+@app.command
+def purge(*, config: File = None) -> int:
+    """Apply the retention of `records.keep` and `records.max_bytes` now.
+
+    Parameters
+    ----------
+    config
+        Configuration file (YAML); only `records` matters here.
+    """
+    from proxy.app.reporting import purge_records
+
+    return purge_records(_load(config, {}, reading=True))
+
+
+def _flags(primary: str | None, shadow: list[str] | None, control: str | None, sample: float | None) -> dict[str, Any]:
+    """The flags as a tree of the configuration's shape."""
+    flags: dict[str, Any] = {}
+    if primary is not None:
+        flags["primary"] = {"url": primary}
+    if sample is not None:
+        flags["sampling"] = {"rate": sample}
+    shadows: list[dict[str, Any]] = []
+    for number, text in enumerate(shadow or []):
+        name, separator, url = text.partition("=")
+        if not separator or "/" in name:
+            name, url = f"shadow{number + 1}" if number else "shadow", text
+        shadows.append({"name": name, "url": url})
+    if control is not None:
+        shadows.append({"name": "control", "url": control, "role": "control"})
+    if shadows:
+        flags["shadows"] = shadows
+    return flags
+
+
+def _load(file: Path | None, flags: dict[str, Any], *, reading: bool = False) -> Config:
+    """The configuration; a command that only reads records needs no primary."""
+    if reading:
+        flags = {"primary": {"url": "http://unused.invalid"}} | flags if file is None else flags
+    return load(file, os.environ, flags)
+
+
+def _check(config: Config, json: Path | None) -> int:
+    from proxy.app.check import check as run
+
+    return run(config, json)
+
+
+def main() -> None:
+    """Entry point of the ``parhelion`` command."""
+    from proxy.app.packages import shadowed
+
+    try:
+        if (message := shadowed()) is not None:
+            raise ConfigError(message)
+        status = app()
+    except ConfigError as error:
+        sys.stderr.write(f"parhelion: {error}\n")
+        status = 2
+    except KeyboardInterrupt:
+        status = 130
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

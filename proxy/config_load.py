@@ -1,0 +1,258 @@
+"""From a YAML file, the environment and flags to one ``Config``, or one ``ConfigError`` that says what to mend.
+
+House rules. Flags over environment (``PARHELION__PRIMARY__URL``, ``PARHELION__SHADOWS__0__NAME``) over file. Secrets come as ``${NAME}`` from the
+environment. Every error names the key with its path, the offending value unless it may be a secret, and the remedy.
+Nothing here connects anywhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import yaml
+
+from proxy.config import Config, Drift, Limits, Primary, Records, Rule, Sampling, Shadow, Spool, Timeouts, Verdict
+
+Tree = dict[str, Any]
+PREFIX = "PARHELION__"
+
+_UNITS_TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS_SIZE = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_TIMES = re.compile(r"^(drain|shadows\[\d+\]\.deadline|timeouts\.(head|connect|idle)|records\.keep)$")
+_SIZES = re.compile(r"^(limits\.(capture_bytes|queue_bytes)|records\.max_bytes|spool\.max_bytes)$")
+_SECRETS = re.compile(r"(^|\.)(api_key|admin_token|salt)$")
+_QUANTITY = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*$")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_PATH = re.compile(r" - at `(?:key in )?\$(.*)`$")
+_SECTIONS: dict[str, type] = {
+    "": Config, "primary": Primary, "shadows[]": Shadow, "sampling": Sampling, "sampling.rules[]": Rule, "limits": Limits,
+    "timeouts": Timeouts, "records": Records, "spool": Spool, "verdict": Verdict, "drift": Drift,
+}  # fmt: skip
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the text is one line for a person."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe subset, minus its habit of letting a repeated key win silently."""
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:
+    seen: set[Any] = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node)  # type: ignore[no-untyped-call]  # PyYAML publishes no types for it
+        if not isinstance(key, str):
+            raise ConfigError(f"line {key_node.start_mark.line + 1}: the key {key!r} is not text; quote it")
+        if key in seen:
+            raise ConfigError(f"line {key_node.start_mark.line + 1}: the key {key!r} is given twice; keep one")
+        seen.add(key)
+    return loader.construct_mapping(node, deep=True)
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def load(path: Path | None, environment: Mapping[str, str], flags: Tree) -> Config:
+    """Make the configuration. ``flags`` is a tree of the same shape as the file. Raises ConfigError."""
+    tree = _read(path) if path is not None else {}
+    _overlay(tree, _from_environment(environment))
+    _overlay(tree, flags)
+    tree = _expand(tree, "", environment)
+    try:
+        config = msgspec.convert(tree, Config)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_explain(str(error), tree)) from None
+    _check(config)
+    return config
+
+
+def _read(path: Path) -> Tree:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"{path}: cannot be read: {reason}") from None
+    try:
+        tree = yaml.load(text, Loader=_Loader)  # noqa: S506 - a subclass of SafeLoader
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}" if mark else ""
+        raise ConfigError(f"{path}:{where} is not YAML: {getattr(error, 'problem', None) or 'see a YAML checker'}") from None
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path}: must be a mapping of keys such as `primary:`, not a {type(tree).__name__}")
+    return tree
+
+
+def _from_environment(environment: Mapping[str, str]) -> Tree:
+    tree: Tree = {}
+    for name in sorted(environment):
+        if not name.startswith(PREFIX):
+            continue
+        keys = [part.lower() for part in name[len(PREFIX) :].split("__")]
+        if not all(keys):
+            raise ConfigError(f"{name}: write PARHELION__SECTION__KEY, with no empty part")
+        secret = _SECRETS.search(".".join(keys))
+        try:
+            value = environment[name] if secret else yaml.safe_load(environment[name])
+        except yaml.YAMLError:
+            raise ConfigError(f"{name}: its value is not a YAML value; quote it if it is text") from None
+        place = tree
+        for key in keys[:-1]:
+            place = place.setdefault(key, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"{name}: another variable already gives a value to a part of its path; keep one")
+        place[keys[-1]] = value
+    return tree
+
+
+def _overlay(base: Tree, over: Tree) -> None:
+    """Lay ``over`` on ``base`` in place: mappings merge, a mapping with numeric keys addresses a list, all else replaces."""
+    for key, value in over.items():
+        below = base.get(key)
+        if isinstance(value, dict) and value and all(part.isdigit() for part in value):
+            items = list(below) if isinstance(below, list) else []
+            for part in sorted(value, key=int):
+                if int(part) > len(items):
+                    raise ConfigError(f"{key}: there is no entry {part}; the next free one is {len(items)}")
+                if int(part) == len(items):
+                    items.append({})
+                if isinstance(items[int(part)], dict) and isinstance(value[part], dict):
+                    _overlay(items[int(part)], value[part])
+                else:
+                    items[int(part)] = value[part]
+            base[key] = items
+        elif isinstance(value, dict) and isinstance(below, dict):
+            _overlay(below, value)
+        else:
+            base[key] = value
+
+
+def _expand(value: Any, path: str, environment: Mapping[str, str]) -> Any:
+    """Fill in ``${NAME}`` and turn "60s" and "8MiB" into numbers where the key is a time or a size."""
+    match value:
+        case dict():
+            return {key: _expand(item, f"{path}.{key}" if path else str(key), environment) for key, item in value.items()}
+        case list() | tuple():
+            return [_expand(item, f"{path}[{number}]", environment) for number, item in enumerate(value)]
+        case str():
+            text = _VARIABLE.sub(lambda found: _variable(found[1], path, environment), value)
+            if _TIMES.match(path):
+                return _quantity(text, path, _UNITS_TIME, "a time such as 500ms, 60s, 5m, 2h or 7d")
+            if _SIZES.match(path):
+                return int(_quantity(text, path, _UNITS_SIZE, "a size such as 64KiB, 8MiB or 5GB"))
+            return text
+        case _:
+            return value
+
+
+def _variable(name: str, path: str, environment: Mapping[str, str]) -> str:
+    try:
+        return environment[name]
+    except KeyError:
+        raise ConfigError(f"{path}: the environment variable {name} is not set; export it, or delete the key") from None
+
+
+def _quantity(text: str, path: str, units: Mapping[str, float], kind: str) -> float:
+    found = _QUANTITY.match(text)
+    if not found or found[2] not in units:
+        raise ConfigError(f"{path}: {text!r} is not {kind}")
+    return float(found[1]) * units[found[2]]
+
+
+def _explain(message: str, tree: Tree) -> str:
+    """Turn msgspec's message into ours: path first, then what is wrong, then what would be right."""
+    found = _PATH.search(message)
+    path = found[1].lstrip(".") if found else ""
+    text = message[: found.start()] if found else message
+    unknown = re.match(r"Object contains unknown field `(.*)`$", text)
+    if unknown:
+        section = _SECTIONS.get(re.sub(r"\[\d+\]|\[\.\.\.\]", "[]", path))
+        known = list(section.__struct_fields__) if section else []  # type: ignore[attr-defined]  # a Struct type
+        near = difflib.get_close_matches(unknown[1], known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+        return f"{f'{path}.' if path else ''}{unknown[1]}: unknown key; {hint}"
+    missing = re.match(r"Object missing required field `(.*)`$", text)
+    if missing:
+        return f"{f'{path}.' if path else ''}{missing[1]}: is required; add it"
+    shown = "" if _SECRETS.search(path) else _shown(tree, path)
+    return f"{path or 'configuration'}{shown}: {text[0].lower()}{text[1:]}"
+
+
+def _shown(tree: Any, path: str) -> str:
+    for key, number in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
+        try:
+            tree = tree[int(number)] if number else tree[key]
+        except (KeyError, IndexError, TypeError):
+            return ""
+    return f" = {tree!r}" if isinstance(tree, str | int | float | bool) or tree is None else ""
+
+
+def address(text: str, key: str) -> tuple[str, int]:
+    """Split HOST:PORT (IPv6 in brackets). Raises ConfigError naming ``key``."""
+    host, separator, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535 or not host:
+        raise ConfigError(f"{key}: {text!r} is not HOST:PORT, such as 127.0.0.1:8001")
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address bound to ``host``."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_url(url: str, key: str) -> None:
+    """Refuse what cannot be an engine's base URL. Raises ConfigError."""
+    if not url:
+        raise ConfigError(f"{key}: is required; give the engine's base URL, such as http://127.0.0.1:8000")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ConfigError(f"{key}: is not a URL with a valid port") from None
+    if parts.username is not None or parts.password is not None:
+        raise ConfigError(f"{key}: holds a credential; put it into api_key instead")
+    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
+        raise ConfigError(f"{key}: {url!r} is not an http:// or https:// URL of an engine")
+    if parts.query or parts.fragment or re.search(r"[\s\x00-\x1f\x7f]", url):
+        raise ConfigError(f"{key}: {url!r} must be a plain base URL, without query, fragment or blanks")
+
+
+def _check(config: Config) -> None:
+    check_url(config.primary.url, "primary.url")
+    names: set[str] = set()
+    for number, shadow in enumerate(config.shadows):
+        check_url(shadow.url, f"shadows[{number}].url")
+        if shadow.name in names or shadow.name == "primary":
+            raise ConfigError(f"shadows[{number}].name: {shadow.name!r} is taken; give each shadow its own name")
+        names.add(shadow.name)
+        if not shadow.modes or len(set(shadow.modes)) != len(shadow.modes):
+            raise ConfigError(f"shadows[{number}].modes: give free, forced or both, each once")
+    if sum(shadow.role == "control" for shadow in config.shadows) > 1:
+        raise ConfigError("shadows: more than one has the role control; the noise floor needs exactly one")
+    listen, admin = address(config.listen, "listen"), address(config.admin, "admin")
+    if listen[1] == admin[1] != 0:
+        raise ConfigError(f"admin: shares port {admin[1]} with listen; give the admin port its own")
+    if not is_loopback(admin[0]) and not config.admin_token:
+        raise ConfigError("admin_token: is required when admin is not a loopback address; set it to ${PARHELION_ADMIN_TOKEN}")
+    if config.handoff != "local":
+        raise ConfigError(f"handoff: {config.handoff!r} is not available in this version; use local")
+    if not config.records.url.startswith("sqlite:///"):
+        raise ConfigError("records.url: this version stores in SQLite; write sqlite:///FILE")

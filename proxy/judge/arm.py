@@ -1,0 +1,138 @@
+"""One engine as the judge deals with it: its client, its dialect, its limits; asking it and scoring with it.
+
+House rules. The only place of the judge that talks to an engine. Nothing here raises for what an engine does: a fault comes
+back as a value with a bounded reason, and the guard hears of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from engines.dialect import Answer, Call, Defaults, Dialect, DialectError, Endpoint, Fetch, Json, Scored
+from proxy.compare.token_stream import Reply
+from proxy.judge.guard import Guard
+from proxy.ledger.record import Timing
+from proxy.traffic.decode import DecodeError, decode_body
+from proxy.traffic.shadow_client import Client
+
+#: Streamed pieces closer than this came in one read; they say nothing about the engine's pace.
+_SAME_READ_US = 50
+
+
+class Answered(Struct, frozen=True):
+    """The engine answered; whether usefully is in ``reply.error``."""
+
+    reply: Reply
+    timing: Timing
+
+
+class Refused(Struct, frozen=True):
+    """We did not ask, or got nothing to read. ``shed``: our own decision, not the engine's fault."""
+
+    reason: str
+    shed: bool
+
+
+@dataclass(slots=True)
+class Arm:
+    """One engine. ``dialect`` is None until it has been probed."""
+
+    name: str
+    client: Client
+    deadline: float
+    slots: asyncio.Semaphore
+    guard: Guard = field(default_factory=Guard)
+    dialect: Dialect | None = None
+    defaults: Defaults = Defaults()
+    footprint: str = ""
+    forced: bool = False
+    logprob_mode: str = "unknown"
+    dtype: str = ""
+    errors: dict[str, int] = field(default_factory=dict)
+
+    async def ask(self, endpoint: Endpoint, path: str, body: Json, request_id: str) -> Answered | Refused:
+        """Send one request of a client's kind and read the whole reply."""
+        dialect = self.dialect
+        if dialect is None:
+            return Refused("shadow_unready", shed=True)
+        if reason := self.guard.admit(time.monotonic()):
+            return Refused(reason, shed=True)
+        async with self.slots:
+            answer = await self._send(Call(path=path, body=body), request_id)
+        if answer.failure is not None and not answer.pieces:
+            return Refused("shadow_error", shed=False)
+        reply = dialect.read(endpoint, body, answer)
+        self.guard.spent(reply.completion_tokens or 0, time.monotonic())
+        if reply.error is not None:
+            self._count(reply.error)
+        return Answered(reply, timing_of(answer, stream=body.get("stream") is True))
+
+    async def score(
+        self, model: str | None, prompt: tuple[int, ...], ids: tuple[int, ...], top: int, request_id: str
+    ) -> tuple[Scored, ...] | Refused:
+        """Have the engine score ``ids`` after ``prompt`` (its own token ids)."""
+        if self.dialect is None:
+            return Refused("shadow_unready", shed=True)
+        if self.dialect.score is None or not self.forced:
+            return Refused("no_forced_scoring", shed=False)
+        if reason := self.guard.admit(time.monotonic()):
+            return Refused(reason, shed=True)
+        top = top if self.dialect.max_top_logprobs is None else min(top, self.dialect.max_top_logprobs)
+        async with self.slots:
+            try:
+                rows = await self.dialect.score(self.fetch(request_id), model, prompt, ids, top)
+            except DialectError as error:
+                self._count(error.reason)
+                return Refused("shadow_error", shed=False)
+        self.guard.spent(len(rows), time.monotonic())
+        return rows
+
+    def fetch(self, request_id: str) -> Fetch:
+        """The function a dialect calls this engine with."""
+
+        async def fetch(call: Call) -> Answer:
+            return await self._send(call, request_id)
+
+        return fetch
+
+    async def _send(self, call: Call, request_id: str) -> Answer:
+        headers = (("x-request-id", request_id), ("user-agent", "parhelion"))
+        answer = await self.client.send(call, headers=headers, deadline=self.deadline)
+        if answer.failure is not None:
+            self._count(answer.failure)
+            self.guard.failed(time.monotonic())
+        elif answer.status >= 500:
+            self.guard.failed(time.monotonic())
+        else:
+            self.guard.succeeded()
+        return plain(answer, self.client.max_bytes)
+
+    def _count(self, kind: str) -> None:
+        self.errors[kind] = self.errors.get(kind, 0) + 1
+
+
+def plain(answer: Answer, cap: int) -> Answer:
+    """The answer with its content coding undone; a body that cannot be decoded within ``cap`` bytes is a failure."""
+    coding = next((value for name, value in answer.headers if name == "content-encoding"), "")
+    if coding in {"", "identity"}:
+        return answer
+    last = answer.pieces[-1][0] if answer.pieces else 0
+    try:
+        body = decode_body(coding, answer.body, cap)
+    except DecodeError:
+        return Answer(answer.status, answer.headers, (), "content_encoding")
+    headers = tuple(pair for pair in answer.headers if pair[0] != "content-encoding")
+    return Answer(answer.status, headers, ((last, body),), answer.failure)
+
+
+def timing_of(answer: Answer, *, stream: bool) -> Timing:
+    """First piece, end and gaps between pieces in seconds. Only a stream says when its first token came."""
+    if not answer.pieces:
+        return Timing()
+    times = [at for at, _ in answer.pieces]
+    gaps = tuple((after - before) / 1e6 for before, after in zip(times, times[1:], strict=False) if after - before > _SAME_READ_US)
+    return Timing(first_token=times[0] / 1e6 if stream else None, end=times[-1] / 1e6, gaps=gaps if stream else ())

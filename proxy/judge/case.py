@@ -1,0 +1,36 @@
+"""What the steps of one examination share."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from proxy.compare.comparison import Mode
+from proxy.compare.near_tie import Tau
+from proxy.compare.token_stream import Reply
+from proxy.exchange import Exchange
+from proxy.judge.arm import Arm
+from proxy.judge.request import Asked
+
+
+class ShadowArm(Struct, frozen=True):
+    """A configured shadow and the engine behind it."""
+
+    arm: Arm
+    role: str
+    modes: tuple[Mode, ...]
+    models: dict[str, str]
+    top_logprobs: int
+
+    def model(self, asked: Asked) -> str | None:
+        """The request's model under the name this shadow knows it by; None when the client named none."""
+        return self.models.get(asked.model, asked.model) or None
+
+
+class Case(Struct, frozen=True):
+    """One readable exchange under examination. ``greedy``: its *effective* temperature is known to be greedy."""
+
+    exchange: Exchange
+    asked: Asked
+    primary: Reply
+    greedy: bool
+    tau: Tau

@@ -1,0 +1,126 @@
+"""The client's request as the judge needs it: which route, what was asked, is it greedy.
+
+House rules. Pure. The request is read leniently (the primary has already answered it; whether it was valid is the primary's
+business) and never altered: ``body`` is the parsed JSON, and whoever wants another one makes a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from engines.dialect import Defaults, Endpoint, Json
+from proxy.exchange import Exchange
+from proxy.ledger.record import RequestFacts
+from proxy.traffic.decode import DecodeError, decode_body
+
+
+class Unreadable(Exception):
+    """The request cannot be compared; ``reason`` is a bounded label."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Asked(Struct, frozen=True):
+    """One readable request. ``temperature`` is the client's own value, None when omitted; ``prompts`` how many prompts it holds."""
+
+    endpoint: Endpoint
+    path: str
+    body: Json
+    model: str
+    stream: bool
+    n: int
+    prompts: int
+    temperature: float | None
+    max_tokens: int | None
+    has_tools: bool
+    logprobs: bool
+
+    def effective_temperature(self, defaults: Defaults) -> float | None:
+        """What the engine used: the client's value, else the engine's default; None when neither is known."""
+        return self.temperature if self.temperature is not None else defaults.temperature
+
+    def facts(self, temperature: float | None) -> RequestFacts:
+        """The part that goes into a record."""
+        return RequestFacts(
+            stream=self.stream,
+            n=self.n,
+            temperature=temperature,
+            max_tokens=self.max_tokens,
+            has_tools=self.has_tools,
+            logprobs_asked=self.logprobs,
+        )
+
+
+def header(headers: tuple[tuple[bytes, bytes], ...], name: bytes) -> str:
+    """The first value of a header, or an empty text."""
+    return next((value.decode("latin-1") for key, value in headers if key.lower() == name), "")
+
+
+def read_request(exchange: Exchange, cap: int) -> Asked:
+    """Read a captured request; ``cap`` bounds its decoded size in bytes. Raises Unreadable."""
+    path = exchange.target.partition("?")[0]
+    endpoint = endpoint_of(path)
+    if endpoint is Endpoint.OTHER:
+        raise Unreadable("endpoint")
+    try:
+        data = decode_body(header(exchange.request_headers, b"content-encoding"), exchange.request_body, cap)
+        body = orjson.loads(data)
+    except DecodeError:
+        raise Unreadable("request_encoding") from None
+    except orjson.JSONDecodeError:
+        raise Unreadable("request_not_json") from None
+    if not isinstance(body, dict):
+        raise Unreadable("request_not_json")
+    return asked(endpoint, path, body)
+
+
+def endpoint_of(path: str) -> Endpoint:
+    """The route class of a raw path, whatever prefix stands before it."""
+    if path.endswith("/chat/completions"):
+        return Endpoint.CHAT
+    if path.endswith("/completions"):
+        return Endpoint.COMPLETIONS
+    return Endpoint.OTHER
+
+
+def asked(endpoint: Endpoint, path: str, body: Json) -> Asked:
+    """Pick out of a parsed body what the judge looks at."""
+    n = body.get("n")
+    temperature = body.get("temperature")
+    model = body.get("model")
+    logprobs = body.get("logprobs")
+    return Asked(
+        endpoint=endpoint,
+        path=path,
+        body=body,
+        model=model if isinstance(model, str) else "",
+        stream=body.get("stream") is True,
+        n=n if isinstance(n, int) and n > 0 else 1,
+        prompts=_prompts(endpoint, body),
+        temperature=float(temperature) if isinstance(temperature, int | float) else None,
+        max_tokens=_limit(body),
+        has_tools=bool(body.get("tools") or body.get("functions")),
+        logprobs=logprobs is True or (isinstance(logprobs, int) and endpoint is Endpoint.COMPLETIONS),
+    )
+
+
+def _limit(body: Mapping[str, Any]) -> int | None:
+    for key in ("max_completion_tokens", "max_tokens"):
+        value = body.get(key)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return None
+
+
+def _prompts(endpoint: Endpoint, body: Mapping[str, Any]) -> int:
+    """A completions prompt is a text, a list of texts, a list of ids, or a list of lists of ids."""
+    prompt = body.get("prompt")
+    if endpoint is Endpoint.COMPLETIONS and isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+        return len(prompt)
+    return 1

@@ -1,0 +1,118 @@
+"""From what came of an exchange to what is counted and recorded: one settlement for each shadow and mode, never none, never two.
+
+House rules. Pure but for the record ids, which come from the exchange, shadow and mode, so that the same work done twice after a crash
+settles once. Privacy is applied here, before a record leaves the judge's memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import orjson
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proxy.compare.comparison import Comparison, Mode
+from proxy.compare.token_stream import Reply
+from proxy.exchange import Exchange
+from proxy.judge.request import Asked
+from proxy.ledger import privacy
+from proxy.ledger.record import Record, Settlement, Timing
+
+
+class Outcome(Struct, frozen=True):
+    """What came of one shadow in one mode: a comparison, or the reason why there is none.
+
+    ``incomparable`` and ``shed`` are exclusive; both None means ``comparison`` says it all.
+    """
+
+    shadow: str
+    role: str
+    mode: Mode
+    comparison: Comparison | None = None
+    incomparable: str | None = None
+    shed: str | None = None
+    shadow_reply: Reply | None = None
+    timing: Timing = Timing()
+    footprint: str = ""
+
+
+class Policy(Struct, frozen=True):
+    """How much of the content may be kept, and the key of its hashes."""
+
+    content: str
+    salt: bytes
+
+
+class Context(Struct, frozen=True):
+    """What a record needs beyond the exchange: who the primary is, how its temperature was read, what may be kept."""
+
+    policy: Policy
+    primary_footprint: str = ""
+    temperature: float | None = None
+    primary_timing: Timing = Timing()
+
+
+def record_id(exchange: str, shadow: str, mode: str) -> str:
+    """Stable: the same exchange, shadow and mode always give the same record."""
+    return hashlib.blake2b(f"{exchange}\0{shadow}\0{mode}".encode(), digest_size=12).hexdigest()
+
+
+def settlement(
+    exchange: Exchange, asked: Asked | None, primary: Reply | None, outcome: Outcome, context: Context
+) -> Settlement:
+    """Count one outcome, with its record where something was compared or tried."""
+    mode = outcome.mode.value
+    if outcome.shed is not None:
+        return Settlement(exchange.incarnation, outcome.shadow, mode, "shed", outcome.shed)
+    comparison = outcome.comparison or Comparison(mode=outcome.mode, incomparable=outcome.incomparable)
+    record = _record(exchange, asked, primary, replace(outcome, comparison=comparison), context)
+    if comparison.incomparable is not None:
+        return Settlement(exchange.incarnation, outcome.shadow, mode, "incomparable", comparison.incomparable, record)
+    return Settlement(exchange.incarnation, outcome.shadow, mode, "compared", "", record)
+
+
+def _record(exchange: Exchange, asked: Asked | None, primary: Reply | None, outcome: Outcome, context: Context) -> Record | None:
+    comparison = outcome.comparison
+    if asked is None or comparison is None:
+        return None
+    shadow = outcome.shadow_reply
+    content = privacy.content(
+        context.policy.content,
+        context.policy.salt,
+        request=orjson.dumps(asked.body).decode(),
+        primary=_texts(primary),
+        shadow=_texts(shadow),
+    )
+    return Record(
+        id=record_id(exchange.id, outcome.shadow, outcome.mode.value),
+        time=exchange.started,
+        exchange=exchange.id,
+        model=asked.model,
+        endpoint=asked.endpoint.value,
+        shadow=outcome.shadow,
+        role=outcome.role,
+        comparison=privacy.redact(context.policy.content, comparison),
+        request=replace(
+            asked.facts(context.temperature),
+            prompt_tokens=primary.prompt_tokens if primary else None,
+            shadow_prompt_tokens=shadow.prompt_tokens if shadow else None,
+        ),
+        primary_footprint=context.primary_footprint,
+        shadow_footprint=outcome.footprint,
+        primary_timing=context.primary_timing,
+        shadow_timing=outcome.timing,
+        in_flight=exchange.in_flight,
+        cached_tokens=primary.cached_tokens if primary else None,
+        content=content,
+    )
+
+
+def _texts(reply: Reply | None) -> tuple[str, ...]:
+    return tuple(choice.reasoning + choice.text for choice in reply.choices) if reply else ()
+
+
+def everywhere(shadows: Iterable[tuple[str, str, tuple[Mode, ...]]], *, incomparable: str) -> list[Outcome]:
+    """The same reason for every shadow and mode: something about the exchange itself."""
+    return [Outcome(name, role, mode, incomparable=incomparable) for name, role, modes in shadows for mode in modes]

@@ -1,0 +1,44 @@
+"""The body a shadow gets: the client's, with only the declared changes.
+
+House rules. Pure; never mutates what it is given. The declared changes are: the model's name at the shadow, no field that
+stores or identifies (``store``, ``user``, ``metadata``, ``safety_identifier``, ``prompt_cache_key``, ``service_tier``), the primary's sampling defaults made explicit where
+the client left them out, and what the shadow's dialect adds to be told logprobs and ids. The primary's own request is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engines.dialect import Defaults, Dialect, Json
+from proxy.judge.request import Asked, Endpoint
+
+#: Never sent twice: side effects at a provider, or a person's identity.
+WITHHELD = frozenset({"store", "user", "metadata", "safety_identifier", "prompt_cache_key", "service_tier"})
+
+#: Engines known to take top_k and min_p; others may refuse a request over an unknown field.
+_EXTENDED = frozenset({"vllm", "sglang", "llama_cpp", "reference", "lmdeploy"})
+
+
+def shadow_body(
+    asked: Asked, dialect: Dialect, *, models: Mapping[str, str], defaults: Defaults, top_logprobs: int
+) -> Json:
+    """What to post to the shadow on the same route. ``defaults`` are the primary's."""
+    body = {key: value for key, value in asked.body.items() if key not in WITHHELD}
+    if "model" in body:
+        body["model"] = models.get(asked.model, asked.model)
+    _make_explicit(body, asked, defaults, extended=dialect.name in _EXTENDED)
+    top = top_logprobs if dialect.max_top_logprobs is None else min(top_logprobs, dialect.max_top_logprobs)
+    return dialect.ask(asked.endpoint, body, top)
+
+
+def _make_explicit(body: Json, asked: Asked, defaults: Defaults, *, extended: bool) -> None:
+    values: dict[str, float | int | None] = {"temperature": defaults.temperature}
+    if (asked.effective_temperature(defaults) or 0.0) > 0:  # greedy decoding looks at no other sampling field
+        values["top_p"] = defaults.top_p
+        if extended:
+            values["top_k"], values["min_p"] = defaults.top_k, defaults.min_p
+    if asked.endpoint is Endpoint.COMPLETIONS and asked.max_tokens is None:
+        values["max_tokens"] = defaults.max_tokens_completions
+    for key, value in values.items():
+        if value is not None and body.get(key) is None:
+            body[key] = value
