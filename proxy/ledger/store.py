@@ -1,0 +1,294 @@
+"""The record store on SQLite: what the judge commits, and what everybody else reads.
+
+House rules. One writer (the judge), any number of readers beside it (WAL). One batch is one transaction: a count and its record are
+there together or not at all. What ``settle`` has returned from survives the death of the process (``synchronous=NORMAL`` in WAL mode:
+not the loss of power, which may take the last transactions but never the file's consistency). Every failure is a ``StoreError``.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import msgspec
+
+from proxy.ledger import query, store_file
+from proxy.ledger.labels import reason as bounded_reason
+from proxy.ledger.query import Filter
+from proxy.ledger.reconcile import COUNT, Arm, reconcile, settled
+from proxy.ledger.record import Record, Settlement
+from proxy.ledger.store_error import StoreError, translated
+from proxy.logs import say
+
+log = logging.getLogger("parhelion.store")
+
+_BATCH = 500  # records read at a time: no reader holds a snapshot (and the WAL) for longer than one batch
+_EVENTS_KEPT = 10_000
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Record)
+_INSERT = (
+    f"INSERT INTO records ({', '.join(query.COLUMNS)}, body) VALUES ({', '.join('?' * len(query.COLUMNS))}, ?) "  # noqa: S608 - constants
+    "ON CONFLICT (id) DO NOTHING"
+)
+
+
+class Key(NamedTuple):
+    """What is counted: ``outcome`` and ``reason`` as in ``Settlement``."""
+
+    shadow: str
+    mode: str
+    outcome: str
+    reason: str
+
+
+class Event(NamedTuple):
+    """Something that happened to the stack or to us; ``time`` is Unix seconds, ``detail`` plain JSON values."""
+
+    time: float
+    kind: str
+    detail: dict[str, Any]
+
+
+class Store:
+    """An open store; ``open`` for the judge, ``open_read_only`` for everybody else. Its methods may be called from any thread."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, *, busy_seconds: float, writes: bool) -> None:
+        self.path = path
+        self._connection = connection
+        self._busy_seconds = busy_seconds
+        self._writes = writes
+        self._lock = threading.RLock()
+        self._reasons: dict[str, set[str]] = {}
+
+    @classmethod
+    def open(cls, url: str, *, create: bool = True, busy_seconds: float = 5.0) -> Store:
+        """Open for writing. A damaged file is set aside and a new one begun, with a line in the log. Raises StoreError."""
+        path = store_file.path_of(url)
+        connection = store_file.connect_or_set_aside(path, create=create, busy_seconds=busy_seconds)
+        store = cls(path, connection, busy_seconds=busy_seconds, writes=True)
+        store._learn_reasons()
+        return store
+
+    @classmethod
+    def open_read_only(cls, url: str, *, busy_seconds: float = 5.0) -> Store:
+        """Open for reading; the file must exist and be of this version. Raises StoreError."""
+        path = store_file.path_of(url)
+        return cls(path, store_file.connect_read_only(path, busy_seconds), busy_seconds=busy_seconds, writes=False)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def settle(self, batch: Sequence[Settlement], *, state: Mapping[str, bytes] | None = None) -> None:
+        """Commit a batch: its counts, its records and the given ``state`` values, all or nothing.
+
+        A record whose id is already there is left alone and its settlement is not counted again. A file found damaged is set aside
+        and the batch goes into a new one. Raises StoreError; then nothing of the batch is kept, and ``shed_of`` gives what to count.
+        """
+        with self._lock:
+            try:
+                self._settle(batch, state or {})
+            except StoreError as error:
+                if error.reason != "corrupt" or not self._writes:
+                    raise
+                self._begin_anew(str(error))
+                self._settle(batch, state or {})
+
+    def _settle(self, batch: Sequence[Settlement], state: Mapping[str, bytes]) -> None:
+        counted: Counter[tuple[str, str, str, str, str]] = Counter()
+        with self._transaction() as connection:
+            for one in batch:
+                if one.record is not None and not self._insert(connection, one.record):
+                    continue
+                reason = bounded_reason(self._reasons.setdefault(one.outcome, set()), one.reason)
+                counted[one.incarnation, one.shadow, one.mode, one.outcome, reason] += 1
+            connection.executemany(COUNT, [(*key, n) for key, n in counted.items()])
+            connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", list(state.items()))
+
+    def _insert(self, connection: sqlite3.Connection, record: Record) -> bool:
+        """Whether the settlement is to be counted: False when the record was there before."""
+        try:
+            values = (*query.columns(record), _encoder.encode(record))
+            return connection.execute(_INSERT, values).rowcount > 0
+        except (UnicodeEncodeError, OverflowError, sqlite3.DataError) as error:
+            if isinstance(error, sqlite3.DatabaseError) and error.sqlite_errorcode != sqlite3.SQLITE_TOOBIG:
+                raise
+            say(log, logging.WARNING, "a record cannot be stored and is counted only", error=type(error).__name__)
+            return True
+
+    def reconcile(self, handed_over: Mapping[str, int], arms: Collection[Arm]) -> dict[tuple[str, Arm], int]:
+        """Count as shed what was handed over and never settled; see ``proxy.ledger.reconcile``. Raises StoreError.
+
+        For a judge that starts, before it listens: nothing may be in flight. ``handed_over`` is each incarnation's own count
+        (``totals.handed_over``), ``arms`` the shadows and modes configured now.
+        """
+        with self._transaction() as connection:
+            return reconcile(connection, handed_over, arms)
+
+    def settled(self, incarnation: str) -> dict[Arm, int]:
+        """How many exchanges of an incarnation have ended for each arm, those a rule declined included. Raises StoreError."""
+        statement = "SELECT shadow, mode, outcome, SUM(n) FROM counts WHERE incarnation = ? GROUP BY 1, 2, 3"
+        declined, ended = settled(self._read(statement, [incarnation]))
+        return {arm: n + declined for arm, n in ended.items()}
+
+    def counts(self) -> dict[Key, int]:
+        """Everything ever settled, over all incarnations. Raises StoreError."""
+        rows = self._read("SELECT shadow, mode, outcome, reason, SUM(n) FROM counts GROUP BY 1, 2, 3, 4")
+        return {Key(*row[:4]): row[4] for row in rows}
+
+    def records(self, wanted: Filter | None = None) -> Iterator[Record]:
+        """Yield the records that fit, in the order of their settling (or its reverse), read in small batches beside the writer.
+
+        Raises StoreError, and KeyError when the record named by ``after`` is not (or no longer) kept.
+        """
+        wanted = wanted or Filter()
+        terms, values = query.where(wanted)
+        sign, order = ("<", "DESC") if wanted.newest_first else (">", "ASC")
+        statement = f"SELECT seq, body FROM records WHERE seq {sign} ? AND {terms} ORDER BY seq {order} LIMIT ?"  # noqa: S608 - constants
+        at = self._start(wanted)
+        left = wanted.limit
+        while left is None or left > 0:
+            size = _BATCH if left is None else min(left, _BATCH)
+            rows = self._read(statement, [at, *values, size])
+            for seq, body in rows:
+                at = seq
+                if (record := self._decode(seq, body)) is not None:
+                    yield record
+            left = None if left is None else left - len(rows)
+            if len(rows) < size:
+                return
+
+    def _start(self, wanted: Filter) -> int:
+        if wanted.after is None:
+            return 2**63 - 1 if wanted.newest_first else 0
+        rows = self._read("SELECT seq FROM records WHERE id = ?", [wanted.after])
+        if not rows:
+            raise KeyError(wanted.after)
+        return int(rows[0][0])
+
+    def _decode(self, seq: int, body: bytes) -> Record | None:
+        try:
+            return _decoder.decode(body)
+        except msgspec.MsgspecError:
+            say(log, logging.WARNING, "a record cannot be read and is left out", row=seq, file=str(self.path))
+            return None
+
+    def record(self, id: str) -> Record | None:  # noqa: A002 - the contract's word
+        """One record; None when it is not kept. Raises StoreError."""
+        rows = self._read("SELECT seq, body FROM records WHERE id = ?", [id])
+        return self._decode(*rows[0]) if rows else None
+
+    def put_footprint(self, id: str, fields: Mapping[str, Any], time: float) -> None:  # noqa: A002 - the contract's word
+        """Keep a stack's footprint (plain JSON values) under its id; the first time stays. Raises StoreError."""
+        with self._transaction() as connection:
+            row = (id, time, msgspec.json.encode(fields).decode())
+            connection.execute("INSERT INTO footprints VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row)
+
+    def footprint(self, id: str) -> dict[str, Any] | None:  # noqa: A002 - the contract's word
+        """Look a footprint up by its id. Raises StoreError."""
+        rows = self._read("SELECT body FROM footprints WHERE id = ?", [id])
+        return msgspec.json.decode(rows[0][0], type=dict[str, Any]) if rows else None
+
+    def add_event(self, event: Event) -> None:
+        """Keep an event; the newest ten thousand stay. Raises StoreError."""
+        with self._transaction() as connection:
+            row = (event.time, event.kind, msgspec.json.encode(event.detail).decode())
+            connection.execute("INSERT INTO events (time, kind, detail) VALUES (?, ?, ?)", row)
+            connection.execute("DELETE FROM events WHERE seq <= (SELECT MAX(seq) FROM events) - ?", (_EVENTS_KEPT,))
+
+    def events(self, since: float = 0.0) -> list[Event]:
+        """Events since a Unix time, oldest first. Raises StoreError."""
+        rows = self._read("SELECT time, kind, detail FROM events WHERE time >= ? ORDER BY seq", [since])
+        return [Event(time, kind, msgspec.json.decode(detail)) for time, kind, detail in rows]
+
+    def get_state(self, key: str) -> bytes | None:
+        """Read a value kept for the judge's next life (see ``settle``). Raises StoreError."""
+        rows = self._read("SELECT value FROM state WHERE key = ?", [key])
+        return rows[0][0] if rows else None
+
+    def purge(self, now: float, keep: float, max_bytes: int) -> int:
+        """Delete records older than ``keep`` seconds, then the oldest until the file is below ``max_bytes``; counts stay.
+
+        Returns how many records went. The freed pages are given back to the file system. Raises StoreError.
+        """
+        with self._lock:
+            with self._transaction() as connection:
+                gone = connection.execute("DELETE FROM records WHERE time < ?", (now - keep,)).rowcount
+            while (used := self.used_bytes()) > max_bytes:
+                removed = self._purge_oldest(1 - max_bytes / used)
+                if not removed:
+                    break
+                gone += removed
+            with self._sqlite():  # this pragma frees one page a step, and only executescript steps to the end
+                self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
+        return gone
+
+    def _purge_oldest(self, share: float) -> int:
+        with self._transaction() as connection:
+            total = int(connection.execute("SELECT COUNT(*) FROM records").fetchone()[0])
+            number = min(total, max(1, round(total * share)))
+            chosen = "DELETE FROM records WHERE seq IN (SELECT seq FROM records ORDER BY time, seq LIMIT ?)"
+            return connection.execute(chosen, (number,)).rowcount
+
+    def used_bytes(self) -> int:
+        """Bytes of the file that hold something. Raises StoreError."""
+        pages, free, size = (
+            self._read(f"PRAGMA {name}")[0][0] for name in ("page_count", "freelist_count", "page_size")
+        )
+        return int((pages - free) * size)
+
+    def _learn_reasons(self) -> None:
+        self._reasons = {}
+        for outcome, reason in self._read(
+            "SELECT DISTINCT outcome, reason FROM counts WHERE reason NOT IN ('', 'other')"
+        ):
+            self._reasons.setdefault(outcome, set()).add(reason)
+
+    def _begin_anew(self, why: str) -> None:
+        self._connection.close()
+        store_file.set_aside(self.path, why)
+        self._connection = store_file.connect(self.path, create=True, busy_seconds=self._busy_seconds)
+        self._learn_reasons()
+
+    def _read(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
+        with self._lock, self._sqlite():
+            return self._connection.execute(statement, tuple(values)).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._sqlite():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _sqlite(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from None
+
+
+def shed_of(batch: Sequence[Settlement], why: str = "store") -> list[Settlement]:
+    """Say what to count of a batch that could not be committed: what had a record is shed, the rest stays what it was."""
+    return [
+        one if one.record is None else Settlement(one.incarnation, one.shadow, one.mode, "shed", why) for one in batch
+    ]
