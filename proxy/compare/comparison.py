@@ -43,6 +43,22 @@ class SeenBy(StrEnum):
     SHADOW = "shadow"
 
 
+class By(StrEnum):
+    """What told the arms' tokens apart, best first."""
+
+    ID = "id"
+    BYTES = "bytes"
+    TEXT = "text"
+
+
+class TauOrigin(StrEnum):
+    """Where the near-tie threshold came from."""
+
+    CONFIGURED = "configured"
+    LEARNED = "learned"
+    ASSUMED = "assumed"
+
+
 class Source(StrEnum):
     """Where the primary's tokens came from, best first."""
 
@@ -68,7 +84,8 @@ class Flip(Struct, frozen=True):
     ``gap`` is the primary's logprob difference between the two tokens concerned (its own minus the shadow's pick),
     ``shadow_gap`` the shadow's between the same two (its own pick minus the primary's); None where a list does not show
     both. ``tie_seen_by`` is set for ``exact_tie`` only. ``lowest`` names the arm ("primary" or "shadow") that chose the
-    lower token id, None without ids. ``tie_break_mismatch`` is an exact tie seen by both.
+    lower token id, None without ids and in ``forced`` mode, where the shadow chose nothing. ``tie_break_mismatch`` is an
+    exact tie seen by both. An arm that ended without reporting an end token has a ``TokenRef`` that is None throughout.
     """
 
     index: int
@@ -87,8 +104,9 @@ class Flip(Struct, frozen=True):
 class Tie(Struct, frozen=True):
     """An exact tie at the top of an arm's list, whether or not anything flipped there (exposure).
 
-    ``arm`` is "primary" or "shadow"; ``size`` how many tokens share the top logprob; ``pick`` which of them the arm
-    chose (None in forced mode for the shadow, which shows belief and not choice, and wherever ids are missing).
+    ``arm`` is "primary" or "shadow"; ``size`` how many listed tokens share the top logprob; ``pick`` which of them the
+    arm chose (None in forced mode for the shadow, which shows belief and not choice, for sampled output, wherever ids
+    are missing, and where the list may have been cut in the middle of the tied set).
     """
 
     index: int
@@ -100,12 +118,19 @@ class Tie(Struct, frozen=True):
 class ChoiceComparison(Struct, frozen=True):
     """One choice (token stream) held against its counterpart.
 
-    ``compared`` positions run from 0; the arrays below have one entry per compared position, None where an arm gave no
-    value. ``exposed`` is the number of positions at which the arms could have parted (the common prefix, plus the
-    parting position itself). ``first`` is the first difference (``free`` mode only). ``flips`` are all top-1
-    disagreements (``forced`` mode only). ``identical``: same tokens to the end and same finish reason (``free``), by
-    text alone where ``by_text``. ``positions`` lists the compared indices when they are not 0..compared-1 (an engine
-    that scores a sample of positions), else None.
+    The arrays below have one entry per compared position, None where an arm gave no value; positions run from 0, or are
+    listed in ``positions`` (an engine that scores a sample of them). ``exposed`` is the number of positions at which the
+    arms could have parted (the common prefix, plus the parting position itself). ``first`` is the first difference
+    (``free`` mode only). ``flips`` are all top-1 disagreements (``forced`` mode only). ``identical``: same tokens to the
+    end and same finish reason (``free``), by text alone where ``by_text``; then ``first_text_difference`` (in code
+    points of reasoning, content, tool calls) stands for the difference. ``censored`` says why the arms stopped being
+    comparable without a difference: ``end`` (both ended here), ``max_tokens``, ``stop_string``, ``cut``,
+    ``unresolvable`` (no ids, and the next rows name no token), ``other``; None when they parted.
+
+    ``ids``: the primary's. ``primary_logprobs``, ``shadow_logprobs``: of the primary's token. ``gaps``: primary's own
+    first minus second; ``shadow_gaps``: the shadow's own. ``gap_shifts``: d(1st) - d(2nd), the shadow's difference
+    between the *primary's* first two minus the primary's. ``ranks``: of the primary's token in the shadow's list, 1 the
+    most likely, a lower bound where the list ends above it. ``kl_lower_bounds`` in nats, ``tv_lower_bounds`` in [0, 1].
     """
 
     index: int
@@ -129,10 +154,26 @@ class ChoiceComparison(Struct, frozen=True):
     top1_agree: tuple[bool | None, ...] = ()
     first_text_difference: int | None = None
     finish_reasons: tuple[str | None, str | None] = (None, None)
+    shadow_gaps: tuple[float | None, ...] = ()
+    gap_shifts: tuple[float | None, ...] = ()
+    tv_lower_bounds: tuple[float | None, ...] = ()
+    aligned_by: By | None = None
+
+    @property
+    def diverged(self) -> bool:
+        """True when the arms parted, as tokens or (text alone) as texts."""
+        return self.first is not None or (self.by_text and self.first_text_difference is not None)
 
 
 class Comparison(Struct, frozen=True):
-    """One exchange held against one shadow in one mode: compared, or incomparable with its reason."""
+    """One exchange held against one shadow in one mode: compared, or incomparable with its reason.
+
+    ``incomparable`` is a bounded label, ``detail`` the arm's own short reason behind it (``status_500``). ``tau`` (nats)
+    and its origin are what the near ties were judged by. ``values_incomparable`` says why the arms' values may not be
+    set against each other although their tokens may (``logprob_mode``); the arrays of differences are then None.
+    ``k3_is_kl``: the tokens were drawn at an effective temperature of 1 without any filter, so that the mean of k3
+    estimates KL(primary || shadow); otherwise it is a score. ``greedy`` is about the primary's output.
+    """
 
     mode: Mode
     source: Source | None = None
@@ -140,12 +181,22 @@ class Comparison(Struct, frozen=True):
     choices: tuple[ChoiceComparison, ...] = ()
     findings: tuple[str, ...] = ()
     values_incomparable: str | None = None
+    detail: str | None = None
+    tau: float | None = None
+    tau_origin: TauOrigin | None = None
+    k3_is_kl: bool = False
+    greedy: bool | None = None
 
     @property
     def outcome(self) -> str:
-        """``incomparable``, ``identical`` or ``diverged`` (free), ``scored`` (forced): a bounded label."""
+        """``incomparable``, ``scored`` (forced); ``identical``, ``diverged`` or ``censored`` (free): a bounded label.
+
+        ``censored``: nothing differed as far as both went, but they did not come to the same end.
+        """
         if self.incomparable is not None:
             return "incomparable"
         if self.mode is Mode.FORCED:
             return "scored"
-        return "identical" if all(choice.identical for choice in self.choices) else "diverged"
+        if any(choice.diverged for choice in self.choices):
+            return "diverged"
+        return "identical" if all(choice.identical for choice in self.choices) else "censored"

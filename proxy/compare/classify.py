@@ -1,0 +1,119 @@
+"""Why two arms differ at a token, and which of exactly tied tokens an arm chose.
+
+House rules. The four classes of a flip and nothing else; equality is equality of the reported values, never closeness.
+What the lists do not show is ``unknown``. The chosen token is taken from the token, never from a place in the list: among
+tied tops the order of a list means nothing.
+"""
+
+from __future__ import annotations
+
+from proxy.compare.comparison import Flip, FlipClass, Pick, SeenBy, Tie, TokenRef
+from proxy.compare.identity import Named, same
+from proxy.compare.near_tie import Tau
+from proxy.compare.row import Row, value
+from proxy.compare.token_stream import Token
+
+
+def pick(row: Row, token: Token, other: Row | None = None) -> Pick | None:
+    """Say which member of its tied set an arm chose, by token id.
+
+    None without a tie, when the chosen token is not in the set (it was sampled, or biased), when the list may have been
+    cut within the set, and when an id is missing. Ids that this arm does not report are taken from the ``other`` arm's row
+    at the same position, where exactly one entry there is the same token.
+    """
+    tops = row.tops
+    if len(tops) < 2 or not row.ties_whole:
+        return None
+    ids = [_id(entry, other) for entry in tops]
+    mine = _id(token, other)
+    known = [number for number in ids if number is not None]
+    if mine is None or len(known) < len(ids) or mine not in known:
+        return None
+    if mine == min(known):
+        return Pick.LOWEST
+    return Pick.HIGHEST if mine == max(known) else Pick.OTHER
+
+
+def _id(token: Named, other: Row | None) -> int | None:
+    if token.id is not None or other is None:
+        return token.id
+    found = [entry.id for entry in other.entries if entry.id is not None and same(entry, token)]
+    return found[0] if len(found) == 1 else None
+
+
+def tie(index: int, arm: str, row: Row, picked: Pick | None) -> Tie | None:
+    """Return the exact tie at the top of an arm's list, if there is one."""
+    size = len(row.tops)
+    return Tie(index=index, arm=arm, size=size, pick=picked) if size > 1 else None
+
+
+def classify(
+    index: int,
+    tokens: tuple[Named | None, Named | None],
+    rows: tuple[Row, Row],
+    tau: Tau,
+    *,
+    picks: tuple[Pick | None, Pick | None] = (None, None),
+    chose: bool,
+) -> Flip:
+    """Classify one difference between two tokens at the same prefix; both pairs are (primary's, shadow's).
+
+    A token that is None stands for an arm that had ended without reporting an end token. ``chose`` is true where both
+    tokens were chosen (``free``), false where they are the heads of two lists (``forced``); ``picks`` say which member of
+    its own tied set each arm chose.
+    """
+    primary, shadow = tokens
+    ours = _pair(rows[0], primary, shadow)
+    theirs = _pair(rows[1], shadow, primary)
+    seen_by = _seen_by(ours, theirs)
+    return Flip(
+        index=index,
+        primary=_ref(rows[0], primary),
+        shadow=_ref(rows[1], shadow),
+        kind=_kind(seen_by, ours, tau),
+        gap=ours,
+        shadow_gap=theirs,
+        tie_seen_by=seen_by,
+        primary_pick=picks[0] if seen_by in (SeenBy.BOTH, SeenBy.PRIMARY) else None,
+        shadow_pick=picks[1] if seen_by in (SeenBy.BOTH, SeenBy.SHADOW) else None,
+        lowest=_lowest(primary, shadow) if chose else None,
+        tie_break_mismatch=chose and seen_by is SeenBy.BOTH,
+    )
+
+
+def _kind(seen_by: SeenBy | None, gap: float | None, tau: Tau) -> FlipClass:
+    if seen_by is not None:
+        return FlipClass.EXACT_TIE
+    if gap is None:
+        return FlipClass.UNKNOWN
+    return FlipClass.NEAR_TIE if tau.covers(gap) else FlipClass.GENUINE
+
+
+def _pair(row: Row, mine: Named | None, other: Named | None) -> float | None:
+    """Return an arm's own gap between two tokens, mine minus other's."""
+    if mine is None or other is None:
+        return None
+    first, second = value(row, mine), value(row, other)
+    return None if first is None or second is None else first - second
+
+
+def _seen_by(ours: float | None, theirs: float | None) -> SeenBy | None:
+    match (ours == 0.0, theirs == 0.0):
+        case (True, True):
+            return SeenBy.BOTH
+        case (True, False):
+            return SeenBy.PRIMARY
+        case (False, True):
+            return SeenBy.SHADOW
+        case _:
+            return None
+
+
+def _ref(row: Row, token: Named | None) -> TokenRef:
+    return TokenRef() if token is None else TokenRef(token.id, token.text, value(row, token))
+
+
+def _lowest(primary: Named | None, shadow: Named | None) -> str | None:
+    if primary is None or shadow is None or primary.id is None or shadow.id is None:
+        return None
+    return "primary" if primary.id < shadow.id else "shadow"

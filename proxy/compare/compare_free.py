@@ -1,0 +1,223 @@
+"""Free mode: the shadow answered on its own; token by token up to and including the first difference, else by text.
+
+House rules. Greedy output only: two random draws say nothing. What cannot be compared is incomparable with its reason,
+never divergent. After the first difference the arms condition on different text, and no token there is looked at.
+
+Text alone (no tokens on a side): equal texts are ``identical`` with ``by_text``; a difference is one at text level, of class
+unknown, with no token numbers and no exposure. A text that merely goes on where the other hit a limit is censored.
+"""
+
+from __future__ import annotations
+
+from proxy.compare import findings as found
+from proxy.compare.align import Aligned, Unaligned, align
+from proxy.compare.classify import classify, pick, tie
+from proxy.compare.comparison import ChoiceComparison, Comparison, Flip, Mode, Source, Tie
+from proxy.compare.ending import both_ended, ended, same_visible_end, shorter_ended, visible
+from proxy.compare.near_tie import Tau
+from proxy.compare.position import Position, arrays, measure
+from proxy.compare.row import Row, read_row, value
+from proxy.compare.token_stream import Reply, Token, TokenStream
+
+_NOTHING = Row()
+
+
+def compare_free(
+    primary: Reply,
+    shadow: Reply,
+    *,
+    source: Source,
+    tau: Tau,
+    greedy: bool,
+    values_incomparable: str | None = None,
+    stop: tuple[str, ...] = (),
+) -> Comparison:
+    """Hold the shadow's own reply against the primary's.
+
+    ``greedy``: the effective temperature is 0 in both arms. ``values_incomparable``: see ``findings.values_incomparable``.
+    ``stop``: the request's stop strings. One incomparable choice makes the whole comparison so.
+    """
+    prompt = found.reply_prompt_findings(primary, shadow)
+    reason, detail = _refusal(primary, shadow, prompt, greedy=greedy)
+    findings = [*prompt]
+    if shadow.error is not None:
+        findings.append(found.TRANSPORT_ERRORS)
+    choices: list[ChoiceComparison] = []
+    if reason is None:
+        if values_incomparable == found.LOGPROB_MODE:
+            findings.append(found.LOGPROB_MODE)
+        for left, right in zip(primary.choices, shadow.choices, strict=True):
+            result = _choice(left, right, source, tau, comparable=values_incomparable is None, stop=stop)
+            if isinstance(result, str):
+                reason, choices = result, []
+                findings.append(found.STREAM_MISALIGNED)
+                break
+            choices.append(result)
+            findings += _choice_findings(left, right, result)
+    return Comparison(
+        mode=Mode.FREE,
+        source=source,
+        incomparable=reason,
+        detail=detail,
+        choices=tuple(choices),
+        findings=tuple(dict.fromkeys(findings)),
+        values_incomparable=values_incomparable,
+        tau=tau.value,
+        tau_origin=tau.origin,
+        greedy=greedy,
+    )
+
+
+def _refusal(primary: Reply, shadow: Reply, prompt: tuple[str, ...], *, greedy: bool) -> tuple[str | None, str | None]:
+    """Return why the replies cannot be compared, in the order of the layers, and the arm's own short reason."""
+    if primary.error is not None:
+        return "primary_error", primary.error
+    if shadow.error is not None:
+        return "shadow_error", shadow.error
+    if prompt:
+        return "prompt_tokens", None
+    if not greedy:
+        return "sampled", None
+    if not primary.choices or len(primary.choices) != len(shadow.choices):
+        return "choice_count", f"{len(primary.choices)} and {len(shadow.choices)}"
+    return None, None
+
+
+def _choice(
+    primary: TokenStream, shadow: TokenStream, source: Source, tau: Tau, *, comparable: bool, stop: tuple[str, ...]
+) -> ChoiceComparison | str:
+    """Compare one choice; a string is the reason why it cannot be."""
+    match align(primary, shadow):
+        case _ if source is Source.TEXT:
+            return _text_choice(primary, shadow)
+        case Unaligned("no_tokens"):
+            return _text_choice(primary, shadow)
+        case Unaligned(reason):
+            return reason
+        case Aligned() as aligned:
+            return _token_choice(primary, shadow, aligned, tau, comparable=comparable, stop=stop)
+
+
+def _token_choice(
+    primary: TokenStream, shadow: TokenStream, aligned: Aligned, tau: Tau, *, comparable: bool, stop: tuple[str, ...]
+) -> ChoiceComparison:
+    common = aligned.common
+    positions: list[Position] = []
+    ties: list[Tie] = []
+    for index in range(common + aligned.parted):
+        left, right = primary.tokens[index], shadow.tokens[index]
+        rows = read_row(left), read_row(right)
+        agree = index < common
+        logprob = _own_value(right, rows[1]) if agree else value(rows[1], left)
+        positions.append(measure(index, left, rows, logprob, agree=agree, comparable=comparable))
+        ties += _ties(index, (left, right), rows)
+    censored, identical = _end(primary, shadow, aligned, stop)
+    first = _first(primary, shadow, common, tau) if censored is None else None
+    return ChoiceComparison(
+        index=primary.index,
+        primary_tokens=len(primary.tokens),
+        shadow_tokens=len(shadow.tokens),
+        exposed=common + (first is not None),
+        identical=identical,
+        censored=censored,
+        first=first,
+        ties=tuple(ties),
+        finish_reasons=(primary.finish_reason, shadow.finish_reason),
+        aligned_by=aligned.by,
+        **arrays(positions),
+    )
+
+
+def _own_value(token: Token, row: Row) -> float | None:
+    return None if row.chosen is None else token.logprob
+
+
+def _end(primary: TokenStream, shadow: TokenStream, aligned: Aligned, stop: tuple[str, ...]) -> tuple[str | None, bool]:
+    """Return why the streams stopped being comparable (None: they parted), and whether they are identical."""
+    lengths = len(primary.tokens), len(shadow.tokens)
+    same_end = primary.finish_reason == shadow.finish_reason
+    if aligned.parted:
+        return None, False
+    if aligned.unresolved:
+        # Two last rows that name no token, under replies that both ended by themselves, are the end of sequence twice.
+        last = lengths == (aligned.common + 1,) * 2
+        if last and ended(primary) == ended(shadow) == "end":
+            return "end", same_end
+        return "unresolvable", False
+    if lengths[0] == lengths[1]:
+        return both_ended(primary, shadow), same_end
+    if same_visible_end(primary, shadow):
+        return "end", True
+    reason = shorter_ended(primary, shadow, stop)
+    return None if reason == "end" else reason, False
+
+
+def _first(primary: TokenStream, shadow: TokenStream, index: int, tau: Tau) -> Flip:
+    left = primary.tokens[index] if index < len(primary.tokens) else None
+    right = shadow.tokens[index] if index < len(shadow.tokens) else None
+    rows = (read_row(left) if left else _NOTHING, read_row(right) if right else _NOTHING)
+    picks = (
+        pick(rows[0], left, rows[1]) if left else None,
+        pick(rows[1], right, rows[0]) if right else None,
+    )
+    return classify(index, (left, right), rows, tau, picks=picks, chose=True)
+
+
+def _ties(index: int, tokens: tuple[Token, Token], rows: tuple[Row, Row]) -> list[Tie]:
+    seen = (
+        tie(index, "primary", rows[0], pick(rows[0], tokens[0], rows[1])),
+        tie(index, "shadow", rows[1], pick(rows[1], tokens[1], rows[0])),
+    )
+    return [one for one in seen if one is not None]
+
+
+def _text_choice(primary: TokenStream, shadow: TokenStream) -> ChoiceComparison:
+    texts = visible(primary), visible(shadow)
+    at = first_difference(*texts)
+    censored: str | None = None
+    if at is None:
+        censored = both_ended(primary, shadow)
+    elif at == min(len(text) for text in texts):
+        shorter = primary if len(texts[0]) < len(texts[1]) else shadow
+        censored = None if ended(shorter) == "end" else ended(shorter)
+    return ChoiceComparison(
+        index=primary.index,
+        primary_tokens=primary.count,
+        shadow_tokens=shadow.count,
+        compared=0,
+        exposed=0,
+        identical=at is None and primary.finish_reason == shadow.finish_reason,
+        by_text=True,
+        censored=censored,
+        first_text_difference=at if censored is None else None,
+        finish_reasons=(primary.finish_reason, shadow.finish_reason),
+    )
+
+
+def first_difference(left: str, right: str) -> int | None:
+    """Return the first code point at which two texts differ (the end of the shorter one counts), None when they are equal."""
+    if left == right:
+        return None
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[:middle] == right[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _choice_findings(primary: TokenStream, shadow: TokenStream, choice: ChoiceComparison) -> list[str]:
+    """Name what stands beside the tokens. Text and calls of a reply that was cut off are not findings."""
+    if "cut" in (ended(primary), ended(shadow)):
+        return []
+    findings = list(found.tool_call_findings(primary, shadow))
+    if choice.diverged or choice.censored == "unresolvable":
+        return findings
+    if choice.censored == "stop_string":
+        return [*findings, found.STOP_HANDLING]
+    to_the_end = visible(primary) == visible(shadow) if choice.by_text else len(primary.tokens) == len(shadow.tokens)
+    if choice.identical or to_the_end:
+        return [*findings, *found.same_tokens_findings(primary, shadow)]
+    return [*findings, found.OUTPUT_LENGTH]

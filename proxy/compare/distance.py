@@ -1,0 +1,114 @@
+"""How far two arms are apart at one position: errors of the token's logprob, and bounds from the lists.
+
+House rules. Values in nats, natural logarithms, p is the primary and q the shadow. What is not defined is None, never 0.
+Only values of one logprob mode (raw, after temperature, after filters) may be given to this file; its callers see to that.
+"""
+
+from __future__ import annotations
+
+from math import exp, expm1, fabs, fsum, inf, log
+
+from proxy.compare.comparison import By
+from proxy.compare.identity import key
+from proxy.compare.row import MASS_ERROR, Row
+
+#: Upper edges, in nats, of every histogram of a difference of logprobs.
+NATS_EDGES = (0.0, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, inf)
+
+#: Below this the ratio says nothing: a token that is all but certain has a logprob of 1e-6 and any noise is "38 %" of it.
+RELATIVE_FLOOR = 1e-3
+
+#: exp overflows above 709; a difference of this size is a broken value, not a distance.
+_LARGEST = 700.0
+
+
+def error(p: float | None, q: float | None) -> float | None:
+    """Return d = log q - log p, None unless both are known."""
+    return None if p is None or q is None else q - p
+
+
+def relative_error(p: float, q: float) -> float | None:
+    """Return abs(d) / abs(log p), None where abs(log p) is below ``RELATIVE_FLOOR``."""
+    return None if fabs(p) < RELATIVE_FLOOR else fabs(q - p) / fabs(p)
+
+
+def probability_error(p: float, q: float) -> float:
+    """Return abs(q - p) as probabilities: bounded by 1 and comparable between tokens."""
+    return fabs(exp(min(q, 0.0)) - exp(min(p, 0.0)))
+
+
+def k1(d: float) -> float:
+    """Return the unbiased, high-variance estimate of KL(p || q) of one token (Schulman 2020)."""
+    return -d
+
+
+def k3(d: float) -> float:
+    """Return exp(d) - 1 - d, never negative (Schulman 2020).
+
+    Its mean is an unbiased estimate of KL(p || q) only over tokens drawn from p at an effective temperature of 1 without
+    top-p, top-k, min-p, penalties, bias or grammar; otherwise it is a score.
+    """
+    return expm1(min(d, _LARGEST)) - d
+
+
+def rank(row: Row, logprob: float | None) -> int | None:
+    """Return the rank of a token with this logprob in an arm's list, 1 the most likely.
+
+    A lower bound where the token is below every listed one; None when the arm gave no value or no list.
+    """
+    if logprob is None or not row.certain:
+        return None
+    return 1 + sum(entry.logprob > logprob for entry in row.entries)
+
+
+def shared(p: Row, q: Row) -> list[tuple[float, float]]:
+    """Return the (log p, log q) of every token that both rows show, told apart by the best that both give.
+
+    A token whose text or bytes another one of the same row shares is left out: it then counts as part of the rest, which
+    keeps bounds valid.
+    """
+    entries = (*p.entries, *q.entries)
+    if all(entry.id is not None for entry in entries):
+        by = By.ID
+    elif all(entry.data for entry in entries):
+        by = By.BYTES
+    else:
+        by = By.TEXT
+    theirs = _by_key(q, by)
+    return [(mine, theirs[name]) for name, mine in _by_key(p, by).items() if name in theirs]
+
+
+def _by_key(row: Row, by: By) -> dict[int | bytes | str, float]:
+    found: dict[int | bytes | str, float] = {}
+    doubled: set[int | bytes | str] = set()
+    for entry in row.entries:
+        name = key(entry, by)
+        if name is None:
+            continue
+        if name in found:
+            doubled.add(name)
+        found[name] = entry.logprob
+    for name in doubled:
+        del found[name]
+    return found
+
+
+def lower_bounds(pairs: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return lower bounds of KL(p || q) in nats and of the total variation, from (log p, log q) of the tokens known on both sides.
+
+    The rest of the vocabulary is one further bucket. Merging outcomes never increases an f-divergence (data-processing
+    inequality), so both are bounds, valid to 1e-6. Real lists may sum to more than 1: while either rest is below 1e-6 the
+    smallest member joins it, which is a coarser partition and so still a bound; nothing is left: 0. Never renormalised.
+    """
+    members = sorted(((exp(lp), exp(lq), lp - lq) for lp, lq in pairs), reverse=True)
+    p_rest = 1.0 - fsum(p for p, _, _ in members)
+    q_rest = 1.0 - fsum(q for _, q, _ in members)
+    while members and min(p_rest, q_rest) < MASS_ERROR:
+        members.pop()
+        p_rest = 1.0 - fsum(p for p, _, _ in members)
+        q_rest = 1.0 - fsum(q for _, q, _ in members)
+    if not members:
+        return 0.0, 0.0
+    kl = fsum(p * ratio for p, _, ratio in members) + p_rest * log(p_rest / q_rest)
+    tv = 0.5 * (fsum(fabs(p - q) for p, q, _ in members) + fabs(p_rest - q_rest))
+    return max(kl, 0.0), tv

@@ -1,0 +1,115 @@
+"""What one arm shows at one position: its list with the chosen token in it, and how much of the list can be trusted.
+
+House rules. One arm, one position; nothing here knows the other arm. Engines differ in whether the chosen token is in
+the list, at which place, and whether it took somebody else's (vLLM lists it first even when it is not among the most
+likely, and cuts the list after that): the rest of the list is then still the true head of the distribution.
+"""
+
+from __future__ import annotations
+
+from math import exp, inf, isfinite
+
+from msgspec import Struct
+
+from proxy.compare.identity import Named, same
+from proxy.compare.token_stream import Alternative, Token
+
+#: Probabilities are trusted to this: lists of real fp32 engines sum to 1 with about such an error.
+MASS_ERROR = 1e-6
+
+
+class Row(Struct, frozen=True, gc=False):
+    """Every token that an arm shows at a position, by descending logprob, ties by ascending id.
+
+    ``chosen`` is the index of the chosen token in ``entries``, None when the arm gave no value for it. ``certain`` is how
+    many leading entries are known to be the most likely tokens of all, in this order (0: the list proves nothing).
+    """
+
+    entries: tuple[Alternative, ...] = ()
+    chosen: int | None = None
+    certain: int = 0
+
+    @property
+    def tops(self) -> tuple[Alternative, ...]:
+        """The entries that share the highest logprob; empty when the most likely token is not known."""
+        if not self.certain:
+            return ()
+        highest = self.entries[0].logprob
+        size = 1
+        while size < len(self.entries) and self.entries[size].logprob == highest:
+            size += 1
+        return self.entries[:size]
+
+    @property
+    def gap(self) -> float | None:
+        """First minus second logprob in nats, None when the list does not show both."""
+        return self.entries[0].logprob - self.entries[1].logprob if self.certain > 1 else None
+
+    @property
+    def ties_whole(self) -> bool:
+        """True when no token outside the list can share the highest logprob.
+
+        Either the list goes on below the tie, or the probability that it leaves is too small for another such token.
+        """
+        size = len(self.tops)
+        if not size:
+            return False
+        if size < self.certain:
+            return True
+        left = 1.0 - sum(exp(entry.logprob) for entry in self.entries)
+        return left < exp(self.entries[0].logprob) - MASS_ERROR
+
+
+def _order(entry: Alternative) -> tuple[float, float]:
+    return -entry.logprob, inf if entry.id is None else entry.id
+
+
+def _is_chosen(entry: Alternative, token: Token) -> bool:
+    """Find the chosen token in its own list; where ids are missing an equal value and an equal report must do."""
+    if entry.id is not None and token.id is not None:
+        return entry.id == token.id
+    if entry.logprob == token.logprob and (entry.text == token.text or bool(entry.data and entry.data == token.data)):
+        return True
+    return same(entry, token) is True
+
+
+def _certain(entries: tuple[Alternative, ...], chosen: int | None) -> int:
+    """Count the leading entries that are the true head of the distribution.
+
+    The others are the engine's most likely tokens, so everything at or above the least of them is; a chosen token below
+    all of them may stand anywhere. Alone in its list it is known to be the first when it holds half of the probability.
+    """
+    if chosen is None:
+        return len(entries)
+    if len(entries) == 1:
+        return int(exp(min(entries[0].logprob, 0.0)) > 0.5 + MASS_ERROR)
+    last = len(entries) - 1
+    below_all = chosen == last and entries[last].logprob < entries[last - 1].logprob
+    return last if below_all else len(entries)
+
+
+def read_row(token: Token) -> Row:
+    """Make the row of one reported token. Values that are not finite are treated as not reported."""
+    entries = [entry for entry in token.top if isfinite(entry.logprob)]
+    if token.logprob is None or not isfinite(token.logprob):
+        ordered = tuple(sorted(entries, key=_order))
+        return Row(ordered, None, _certain(ordered, None))
+    mine = next((entry for entry in entries if _is_chosen(entry, token)), None)
+    if mine is None:
+        mine = Alternative(token.logprob, token.id, token.text, token.data)
+        entries.append(mine)
+    entries.sort(key=_order)
+    ordered = tuple(entries)
+    chosen = next(index for index, entry in enumerate(ordered) if entry is mine)
+    return Row(ordered, chosen, _certain(ordered, chosen))
+
+
+def value(row: Row, token: Named) -> float | None:
+    """Return the logprob (nats) that the arm shows for a token; None when it shows none, or several that could be it."""
+    found: float | None = None
+    for entry in row.entries:
+        if same(entry, token):
+            if found is not None:
+                return None
+            found = entry.logprob
+    return found

@@ -1,0 +1,237 @@
+"""Many comparisons of one shadow in one mode, as the numbers of the report (schema parhelion.report/1).
+
+House rules. One pass, plain numbers out, JSON-ready. A quantity that was not measured is absent, never 0; counts of things
+that were looked for and not found are 0. ``requests`` are comparisons that could be made; those that could not are in
+``incomparable`` by reason. A request with several choices is one request; divergences, flips and tokens are counted per
+choice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from math import fsum, sqrt
+from typing import Any
+
+from proxy.compare import distance
+from proxy.compare.comparison import ChoiceComparison, Comparison, FlipClass, Mode, Pick
+from proxy.compare.hazard import Exposure, interval, per_thousand
+from proxy.compare.quantile import distribution, quantile
+
+Summary = dict[str, Any]
+
+
+def summarise_free(
+    comparisons: Sequence[Comparison],
+    *,
+    conversations: Sequence[str] | None = None,
+    control: Sequence[Comparison] = (),
+    control_conversations: Sequence[str] | None = None,
+) -> Summary:
+    """Summarise a shadow's ``free`` comparisons; ``control`` are the control's over the same time, for the noise floor.
+
+    ``conversations`` (one key per comparison, and the control's likewise) allow the interval of the excess (of the raw
+    hazard without a control). ``identical`` counts requests all of whose choices are. Differences of text alone are
+    divergences of class unknown without a position, and give no exposure.
+    """
+    made = [one for one in comparisons if one.incomparable is None]
+    choices = [choice for one in made for choice in one.choices]
+    diverged = [choice for choice in choices if choice.diverged]
+    summary: Summary = {
+        "requests": len(made),
+        "incomparable": _reasons(comparisons),
+        "identical": sum(one.outcome == "identical" for one in made),
+        "censored": sum(one.outcome == "censored" for one in made),
+        "by_text": sum(any(choice.by_text for choice in one.choices) for one in made),
+        "tokens_compared": sum(choice.compared for choice in choices),
+        "exposed_tokens": sum(choice.exposed for choice in choices),
+        "divergences": _classes(
+            FlipClass.UNKNOWN if choice.first is None else choice.first.kind for choice in diverged
+        ),
+    }
+    first = sorted(choice.first.index for choice in choices if choice.first is not None)
+    if first:
+        summary["first_divergence"] = {"median": quantile(first, 0.5)}
+    hazard = _hazard(comparisons, conversations, control, control_conversations)
+    if hazard:
+        summary["hazard_per_1000_tokens"] = hazard
+    return summary | _values(made)
+
+
+def summarise_forced(comparisons: Sequence[Comparison]) -> Summary:
+    """Summarise a shadow's ``forced`` comparisons. ``k3_is_kl`` is the share of k3's tokens for which its mean estimates a KL."""
+    made = [one for one in comparisons if one.incomparable is None]
+    choices = [choice for one in made for choice in one.choices]
+    summary: Summary = {
+        "requests": len(made),
+        "incomparable": _reasons(comparisons),
+        "tokens_compared": sum(choice.compared for choice in choices),
+        "flips": _classes(flip.kind for choice in choices for flip in choice.flips),
+    }
+    agreed = [agree for choice in choices for agree in choice.top1_agree if agree is not None]
+    if agreed:
+        summary["top1_agreement"] = sum(agreed) / len(agreed)
+    return summary | _values(made) | _divergence_estimates(made)
+
+
+def summarise_ties(free: Sequence[Comparison], forced: Sequence[Comparison] = ()) -> Summary:
+    """Summarise exact ties at the top of the arms' lists, and which member each arm picked.
+
+    ``exact`` of ``positions``: the primary's, from the mode that looked at more of its positions, so that a request
+    compared in both is not counted twice; ``shadow_exact`` of ``shadow_positions`` likewise. The primary's picks come with
+    its ties; the shadow's are observed in ``free`` mode only.
+    """
+    primary = _arm_ties(max(free, forced, key=lambda made: _arm_ties(made, "primary")[0]), "primary")
+    shadow = _arm_ties(max(free, forced, key=lambda made: _arm_ties(made, "shadow")[0]), "shadow")
+    flips = [choice.first for one in _made(free) for choice in one.choices if choice.first is not None]
+    return {
+        "exact": primary[1],
+        "positions": primary[0],
+        "primary_pick": primary[2],
+        "shadow_exact": shadow[1],
+        "shadow_positions": shadow[0],
+        "shadow_pick": _arm_ties(free, "shadow")[2],
+        "tie_break_mismatches": sum(flip.tie_break_mismatch for flip in flips),
+    }
+
+
+def summarise_latency(
+    first_tokens: tuple[Iterable[float | None], Iterable[float | None]], gaps: tuple[Iterable[float], Iterable[float]]
+) -> Summary:
+    """Summarise timings in seconds, each a pair (primary's, shadow's); None: not observed."""
+    return {
+        "time_to_first_token_seconds": {
+            arm: distribution(one for one in values if one is not None)
+            for arm, values in zip(("primary", "shadow"), first_tokens, strict=True)
+        },
+        "inter_token_seconds": {
+            arm: distribution(values) for arm, values in zip(("primary", "shadow"), gaps, strict=True)
+        },
+    }
+
+
+def value_pairs(comparison: Comparison) -> Iterator[tuple[float, float]]:
+    """Yield (log p, log q) of the primary's token at every position where both are known and may be set against each other."""
+    if comparison.incomparable is None and comparison.values_incomparable is None:
+        for choice in comparison.choices:
+            for p, q in zip(choice.primary_logprobs, choice.shadow_logprobs, strict=True):
+                if p is not None and q is not None:
+                    yield p, q
+
+
+def _made(comparisons: Iterable[Comparison]) -> list[Comparison]:
+    return [one for one in comparisons if one.incomparable is None]
+
+
+def _reasons(comparisons: Iterable[Comparison]) -> dict[str, int]:
+    return dict(Counter(one.incomparable for one in comparisons if one.incomparable is not None))
+
+
+def _classes(kinds: Iterable[FlipClass]) -> dict[str, int]:
+    counted = Counter(kinds)
+    return {kind.value: counted[kind] for kind in FlipClass}
+
+
+def _values(made: Sequence[Comparison]) -> Summary:
+    """Summarise what is measured in both modes. ``values_left_out``: compared tokens of which an arm gave no value."""
+    errors: list[float] = []
+    relative: list[float] = []
+    probability: list[float] = []
+    left_out = 0
+    for p, q in (pair for one in made for pair in value_pairs(one)):
+        errors.append(abs(q - p))
+        probability.append(distance.probability_error(p, q))
+        ratio = distance.relative_error(p, q)
+        if ratio is None:
+            left_out += 1
+        else:
+            relative.append(ratio)
+    if not errors:
+        return {}
+    compared = sum(choice.compared for one in made for choice in one.choices)
+    return {
+        "logprob_error_nats": distribution(errors),
+        "relative_error": distribution(relative) | {"left_out": left_out},
+        "probability_error": distribution(probability),
+        "values_left_out": compared - len(errors),
+    }
+
+
+def _divergence_estimates(made: Sequence[Comparison]) -> Summary:
+    pairs = [(pair, one.k3_is_kl) for one in made for pair in value_pairs(one)]
+    summary: Summary = {}
+    bounds = [bound for one in made for choice in one.choices for bound in choice.kl_lower_bounds if bound is not None]
+    if bounds:
+        summary["kl_lower_bound_nats"] = distribution(bounds)
+    variations = [v for one in made for choice in one.choices for v in choice.tv_lower_bounds if v is not None]
+    if variations:
+        summary["tv_lower_bound"] = distribution(variations)
+    if pairs:
+        differences = [q - p for (p, q), _ in pairs]
+        summary["mean_difference_nats"] = fsum(differences) / len(differences)
+        summary["k1"] = fsum(map(distance.k1, differences)) / len(differences)
+        summary["k3"] = fsum(map(distance.k3, differences)) / len(differences)
+        summary["k3_is_kl"] = sum(is_kl for _, is_kl in pairs) / len(pairs)
+    linear = correlation([pair for pair, _ in pairs])
+    if linear is not None:
+        summary["correlation"] = linear
+    return summary
+
+
+def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Return Pearson's correlation; None for fewer than two pairs or a side without variance."""
+    if len(pairs) < 2:
+        return None
+    means = fsum(p for p, _ in pairs) / len(pairs), fsum(q for _, q in pairs) / len(pairs)
+    xx = fsum((p - means[0]) ** 2 for p, _ in pairs)
+    yy = fsum((q - means[1]) ** 2 for _, q in pairs)
+    if not xx or not yy:
+        return None
+    return fsum((p - means[0]) * (q - means[1]) for p, q in pairs) / sqrt(xx) / sqrt(yy)
+
+
+def _arm_ties(comparisons: Sequence[Comparison], arm: str) -> tuple[int, int, dict[str, int]]:
+    """Return positions at which a tie would have shown, ties, and picks by kind."""
+    choices: list[ChoiceComparison] = [choice for one in _made(comparisons) for choice in one.choices]
+    gaps = (choice.gaps if arm == "primary" else choice.shadow_gaps for choice in choices)
+    ties = [tie for choice in choices for tie in choice.ties if tie.arm == arm]
+    picks = Counter(tie.pick for tie in ties)
+    return (
+        sum(gap is not None for own in gaps for gap in own),
+        len(ties),
+        {pick.value: picks[pick] for pick in Pick},
+    )
+
+
+def _exposures(comparisons: Sequence[Comparison], conversations: Sequence[str]) -> list[Exposure]:
+    return [
+        Exposure(
+            conversation,
+            sum(choice.first is not None for choice in one.choices),
+            sum(choice.exposed for choice in one.choices),
+        )
+        for one, conversation in zip(comparisons, conversations, strict=True)
+        if one.incomparable is None and one.mode is Mode.FREE
+    ]
+
+
+def _hazard(
+    comparisons: Sequence[Comparison],
+    conversations: Sequence[str] | None,
+    control: Sequence[Comparison],
+    control_conversations: Sequence[str] | None,
+) -> Summary:
+    own = _exposures(comparisons, conversations or [""] * len(comparisons))
+    floor = _exposures(control, control_conversations or [""] * len(control))
+    raw = per_thousand(sum(one.events for one in own), sum(one.exposed for one in own))
+    if raw is None:
+        return {}
+    hazard: Summary = {"raw": raw}
+    base = per_thousand(sum(one.events for one in floor), sum(one.exposed for one in floor))
+    if base is not None:
+        hazard |= {"floor": base, "excess": raw - base}
+    if conversations and (base is None or control_conversations):
+        edges = interval(own, floor if base is not None else ())
+        if edges is not None:
+            hazard["interval"] = list(edges)
+    return hazard
