@@ -37,8 +37,11 @@ class Call(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """What came back: status, lower-cased header names, body pieces after transfer decoding with their arrival (microseconds since
-    the call was sent), and how it ended (None: complete; else a short reason: refused, reset, cut, timeout, too_large, ...)."""
+    """What came back to a call.
+
+    Status, lower-cased header names, body pieces after transfer decoding with their arrival (microseconds since
+    the call was sent), and how it ended (None: complete; else a short reason: refused, reset, cut, timeout, too_large, ...).
+    """
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
@@ -92,21 +95,27 @@ class Dialect:
     defaults: Defaults
     #: logprob mode as documented: "raw", "processed", or "unknown"
     logprob_mode: str
-    #: shape(endpoint, body, top, stream) -> body: the body that makes this engine answer with logprobs, ids and ``top`` alternatives.
-    #: Never mutates its argument. ``stream`` None keeps the client's choice.
+    #: ask(endpoint, body, top) -> body: the body that makes this engine, as a shadow, answer with logprobs, ids and ``top`` alternatives.
+    #: What the client asked for itself is kept or widened. May turn a stream off where only a whole reply tells every id. Never
+    #: mutates its argument.
     ask: Callable[[Endpoint, Json, int], Json]
     #: read(endpoint, request_body, answer) -> Reply. Total: an unusable answer is a Reply with ``error`` set.
     read: Callable[[Endpoint, Json, Answer], Reply]
-    #: strip(endpoint, client_body, reply_or_event) -> reply_or_event: undoes ``ask`` on one parsed JSON object of the reply so that the client sees what it
+    #: strip(endpoint, client_body, reply_or_event) -> reply_or_event: undoes ``inject`` on one parsed JSON object of the reply so that the client sees what it
     #: would have seen without it. May mutate and return its argument; None drops the event.
     strip: Callable[[Endpoint, Json, Json], Json | None]
+    #: inject(endpoint, body, top) -> body: ``ask`` for the live path. Adds only what ``strip`` can take away again and never changes
+    #: whether the reply is a stream. None: this engine has nothing to inject.
+    inject: Callable[[Endpoint, Json, int], Json] | None = None
     #: Prompt token ids the engine makes of this request, one tuple per prompt; None when the engine cannot say.
     prompt_ids: Callable[[Fetch, Endpoint, Json], Awaitable[tuple[tuple[int, ...], ...]]] | None = None
     #: Token ids of visible text, no special tokens added; and back.
     tokenize: Callable[[Fetch, str, str | None], Awaitable[tuple[int, ...]]] | None = None
     detokenize: Callable[[Fetch, tuple[int, ...], str | None], Awaitable[str]] | None = None
     #: score(fetch, model, prompt_ids, ids, top) -> rows, ascending index, possibly a sample of the positions.
-    score: Callable[[Fetch, str | None, tuple[int, ...], tuple[int, ...], int], Awaitable[tuple[Scored, ...]]] | None = None
+    score: (
+        Callable[[Fetch, str | None, tuple[int, ...], tuple[int, ...], int], Awaitable[tuple[Scored, ...]]] | None
+    ) = None
     #: Extra body fields that keep a re-ask of the primary from sharing its prefix cache.
     cache_salt: Callable[[Json, str], Json] | None = None
     #: What no capability field says, for `check` and README.

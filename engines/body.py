@@ -1,0 +1,67 @@
+"""An HTTP answer to one JSON object in the shape of a reply that is not a stream, or to the reason why there is none.
+
+House rules. Pure and total: any status and any bytes give an object (perhaps empty) and a bounded label: the transport's own (``refused``,
+``reset``, ``timeout``, ...), ``status_<code>``, ``not_json``, ``error_in_body``, ``no_choices``, ``stream_error``, ``cut``, ``too_large``. Error *texts* are never
+passed on: they may quote the prompt.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engines.dialect import Answer
+from engines.lenient_json import NotJson, loads
+from engines.stream import merge
+from proxy.compare.sse import Event, SseReader, SseTooLarge
+
+Json = dict[str, Any]
+
+
+def document(answer: Answer) -> tuple[Json, str | None]:
+    """Return the reply as one object, and the error label (None: a whole reply)."""
+    if answer.failure is not None and not answer.pieces:
+        return {}, answer.failure
+    if not 200 <= answer.status <= 299:
+        return {}, answer.failure or f"status_{answer.status if 0 <= answer.status <= 999 else 0}"
+    value, error = _stream(answer) if is_stream(answer) else _object(answer)
+    return value, answer.failure or error
+
+
+def is_stream(answer: Answer) -> bool:
+    """Whether the body is server-sent events: by its declared type, else by its first bytes."""
+    declared = next((value for name, value in answer.headers if name == "content-type"), "").lower()
+    if "event-stream" in declared:
+        return True
+    start = b"".join(piece for _, piece in answer.pieces[:8])[:64].removeprefix(b"\xef\xbb\xbf").lstrip()
+    return start.startswith((b"data:", b"event:", b":"))
+
+
+def _stream(answer: Answer) -> tuple[Json, str | None]:
+    reader = SseReader()
+    events: list[Event] = []
+    error: str | None = None
+    try:
+        for _, piece in answer.pieces:
+            events += reader.feed(piece)
+        events += reader.finish()
+    except SseTooLarge:
+        error = "too_large"
+    value, merge_error = merge(events)
+    if not value["choices"] and merge_error == "no_choices" and answer.body.lstrip().startswith(b"{"):
+        return _object(answer)  # JSON under a stream's content type, as some front ends send their errors
+    return value, error or merge_error
+
+
+def _object(answer: Answer) -> tuple[Json, str | None]:
+    try:
+        value = loads(answer.body)
+    except NotJson:
+        return {}, "not_json"
+    if not isinstance(value, dict):
+        return {}, "no_choices"
+    if value.get("error") or value.get("object") == "error":
+        return value, "error_in_body"
+    choices = value.get("choices")
+    if not isinstance(choices, list) or not any(isinstance(choice, dict) for choice in choices):
+        return value, "no_choices"
+    return value, None

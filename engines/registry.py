@@ -1,0 +1,98 @@
+"""Every dialect by name, and which one an unknown engine speaks.
+
+House rules. The one file that knows all dialects. Detection asks only harmless GET routes and believes what an engine says of itself;
+the baseline is the answer when nothing tells. Engines without a dialect file of their own are read with the baseline, and say so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engines import llama_cpp, openai, reference_dialect, transformers, vllm
+from engines.dialect import Answer, Call, Dialect, DialectError, Fetch, Json
+from engines.lenient_json import NotJson, loads
+
+#: Most alternatives of engines that are read with the baseline.
+_BASELINE = {"sglang": 20, "ollama": 20, "lmdeploy": 20, "tensorrt_llm": 20, "tgi": 5}
+_AS_BASELINE = "read with the OpenAI baseline: no token ids and no scoring, though the engine may have them"
+
+_DIALECTS: dict[str, Dialect] = {
+    one.name: one
+    for one in (
+        openai.DIALECT,
+        vllm.DIALECT,
+        llama_cpp.DIALECT,
+        transformers.DIALECT,
+        reference_dialect.DIALECT,
+        *(
+            replace(openai.DIALECT, name=name, max_top_logprobs=most, notes=(_AS_BASELINE,))
+            for name, most in _BASELINE.items()
+        ),
+    )
+}
+
+#: The names ``dialect`` knows.
+NAMES = tuple(sorted(_DIALECTS))
+
+#: ``owned_by`` in ``/v1/models``, where it names the engine.
+_OWNERS = {
+    "vllm": "vllm",
+    "llamacpp": "llama_cpp",
+    "parhelion": "reference",
+    "sglang": "sglang",
+    "lmdeploy": "lmdeploy",
+    "library": "ollama",
+    "local": "transformers",
+}
+
+
+def dialect(name: str) -> Dialect:
+    """Return the dialect of that name. Raises KeyError that lists the names."""
+    found = _DIALECTS.get(name)
+    if found is None:
+        raise KeyError(f"no dialect {name!r}: choose one of {', '.join(NAMES)}")
+    return found
+
+
+async def detect(fetch: Fetch) -> str:
+    """Return the name of the dialect an engine speaks, ``openai`` when it is one but does not say which.
+
+    Raises DialectError: the transport's label when it cannot be reached, ``status_401`` and the like when it refuses, ``not_an_engine``
+    when no route answers as an engine does.
+    """
+    models = await fetch(Call("/v1/models", method="GET"))
+    if models.failure is not None:
+        raise DialectError(models.failure, "/v1/models")
+    if ("server", "llama.cpp") in models.headers:
+        return "llama_cpp"
+    listed = _object(models)
+    entries = listed.get("data") if listed else None
+    entry = entries[0] if isinstance(entries, list) and entries and isinstance(entries[0], dict) else {}
+    owner = entry.get("owned_by")
+    if isinstance(owner, str) and owner in _OWNERS:
+        return _OWNERS[owner]
+    for path, keys, name in (
+        ("/props", {"default_generation_settings"}, "llama_cpp"),
+        ("/info", {"model_id", "max_concurrent_requests"}, "tgi"),
+        ("/api/version", {"version"}, "ollama"),
+        ("/version", {"version", "engine"}, "reference"),
+        ("/version", {"version"}, "vllm"),
+    ):
+        answer = _object(await fetch(Call(path, method="GET")))
+        if answer and keys <= answer.keys():
+            return name
+    if isinstance(entries, list):
+        return "openai"
+    if models.status in (401, 403):
+        raise DialectError(f"status_{models.status}", "/v1/models: the engine wants an api_key")
+    raise DialectError("not_an_engine", "no /v1/models, /props, /info or /version as engines have them")
+
+
+def _object(answer: Answer) -> Json | None:
+    if answer.failure is not None or answer.status != 200:
+        return None
+    try:
+        value = loads(answer.body)
+    except NotJson:
+        return None
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,197 @@
+"""Logprob rows to tokens, in each of the shapes engines use.
+
+House rules. Pure and total: whatever a row holds, the result is a token, with ``None`` for what cannot be trusted. The sentinels are
+the engines' own: -9999.0 (OpenAI, vLLM and TensorRT-LLM: "not among the alternatives"), float32's lowest value (llama.cpp and SGLang: probability
+zero), NaN, infinities and null. Logprobs are in nats.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from proxy.compare.token_stream import Alternative, Channel, Token
+
+#: vLLM's ``return_tokens_as_token_ids`` writes this and the id in place of a token's text.
+LABEL = "token_id:"
+#: Keys under which ``stream`` leaves what only the event knew.
+ROW_CHANNEL = "_channel"
+ROW_TEXT = "_text"
+
+_NOT_LISTED = -9999.0
+_LOWEST = -3e38
+_REPLACEMENT = b"\xef\xbf\xbd"
+
+
+def number(value: Any) -> float | None:
+    """Return a logprob in nats, None for null, NaN, an infinity or a sentinel."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        logprob = float(value)
+    except OverflowError:
+        return None
+    if not math.isfinite(logprob) or logprob == _NOT_LISTED or logprob <= _LOWEST:
+        return None
+    return logprob
+
+
+def whole(value: Any) -> int | None:
+    """Return a count or a token id: a non-negative int below 2**63, else None."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63:
+        return value
+    return None
+
+
+def ids_of(value: Any) -> tuple[int, ...] | None:
+    """Return a list of token ids, None when it is not entirely that."""
+    if not isinstance(value, list):
+        return None
+    ids = tuple(whole(item) for item in value)
+    return None if None in ids else ids  # type: ignore[return-value] # mypy does not narrow a tuple by membership
+
+
+def labelled(text: str) -> int | None:
+    """Return the id in a ``token_id:N`` text, None for any other text."""
+    digits = text.removeprefix(LABEL)
+    if len(digits) == len(text) or not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+        return None
+    return int(digits)
+
+
+def in_order(alternatives: list[Alternative]) -> tuple[Alternative, ...]:
+    """Sort by descending logprob, ties by ascending id, then text."""
+    return tuple(
+        sorted(
+            alternatives,
+            key=lambda one: (-one.logprob, one.id is None, one.id or 0, one.text or ""),
+        )
+    )
+
+
+def chat_rows(rows: Any, *, raw_bytes: bool = False) -> tuple[Token, ...]:
+    """Read ``logprobs.content`` of a chat reply (and of llama.cpp's completions).
+
+    ``raw_bytes``: the engine's ``bytes`` are the token's own even for parts of a character; otherwise bytes that hold U+FFFD are the decoder's, not
+    the token's, and are left out.
+    """
+    if not isinstance(rows, list):
+        return ()
+    return tuple(_chat_row(row if isinstance(row, dict) else {}, raw_bytes=raw_bytes) for row in rows)
+
+
+def legacy_rows(logprobs: dict[str, Any]) -> tuple[Token, ...]:
+    """Read the parallel arrays of a completions reply.
+
+    They are ``tokens``, ``token_logprobs``, ``top_logprobs`` (dicts by text) and, from Together, ``token_ids``. Equal texts have
+    collapsed in the dicts already; that is the engine's loss.
+    """
+    texts = logprobs.get("tokens")
+    if not isinstance(texts, list):
+        return ()
+    values = _column(logprobs, "token_logprobs", len(texts))
+    tops = _column(logprobs, "top_logprobs", len(texts))
+    ids = _column(logprobs, "token_ids", len(texts))
+    return tuple(
+        _legacy_row(text, number(value), top, whole(known))
+        for text, value, top, known in zip(texts, values, tops, ids, strict=True)
+    )
+
+
+def prompt_row(row: Any, wanted: int) -> Token | None:
+    """Read one entry of vLLM's ``prompt_logprobs``: alternatives keyed by token id. None when ``wanted`` is not in it."""
+    if not isinstance(row, dict):
+        return None
+    alternatives: list[Alternative] = []
+    for key, value in row.items():
+        known = labelled(LABEL + str(key))
+        entry = value if isinstance(value, dict) else {"logprob": value}
+        logprob = number(entry.get("logprob"))
+        if known is not None and logprob is not None:
+            alternatives.append(Alternative(logprob=logprob, id=known, text=_text(entry.get("decoded_token")) or None))
+    top = in_order(alternatives)
+    found = next((one for one in top if one.id == wanted), None)
+    if found is None:
+        return None
+    return Token(text=found.text or "", id=wanted, logprob=found.logprob, top=top)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _column(logprobs: dict[str, Any], name: str, length: int) -> list[Any]:
+    column = logprobs.get(name)
+    if not isinstance(column, list) or len(column) != length:
+        return [None] * length
+    return column
+
+
+def _data(value: Any, *, raw_bytes: bool) -> bytes | None:
+    if not isinstance(value, list) or not value:
+        return None
+    try:
+        data = bytes(value)
+    except (TypeError, ValueError):
+        return None
+    return data if raw_bytes or _REPLACEMENT not in data else None
+
+
+def _spelling(entry: dict[str, Any], *, raw_bytes: bool) -> tuple[int | None, str, bytes | None]:
+    """Id, text and bytes of a row or of one of its alternatives."""
+    text = _text(entry.get("token"))
+    data = _data(entry.get("bytes"), raw_bytes=raw_bytes)
+    known = whole(entry.get("id"))
+    label = labelled(text)
+    if label is None:
+        return known, text, data
+    # The text is a label. A row's bytes are still the token's; an alternative's are those of the label.
+    if data is None or data == text.encode():
+        return label, "", None
+    try:
+        return label, data.decode(), data
+    except UnicodeDecodeError:  # a part of a character, which other shapes give no text either
+        return label, "", data
+
+
+def _chat_row(row: dict[str, Any], *, raw_bytes: bool) -> Token:
+    known, text, data = _spelling(row, raw_bytes=raw_bytes)
+    alternatives: list[Alternative] = []
+    listed = row.get("top_logprobs")
+    for entry in listed if isinstance(listed, list) else ():
+        logprob = number(entry.get("logprob")) if isinstance(entry, dict) else None
+        if logprob is None:
+            continue
+        its_id, its_text, its_data = _spelling(entry, raw_bytes=raw_bytes)
+        if its_id is not None and its_id == known and not its_text:
+            its_text, its_data = text, data
+        nameless = its_id is not None and not its_text and its_data is None
+        alternatives.append(Alternative(logprob=logprob, id=its_id, text=None if nameless else its_text, data=its_data))
+    if not text and labelled(_text(row.get("token"))) is not None:
+        text = _text(row.get(ROW_TEXT))
+    return Token(
+        text=text,
+        id=known,
+        data=data,
+        logprob=number(row.get("logprob")),
+        top=in_order(alternatives),
+        channel=row.get(ROW_CHANNEL, Channel.CONTENT),
+    )
+
+
+def _legacy_row(text: Any, logprob: float | None, top: Any, known: int | None) -> Token:
+    text = _text(text)
+    label = labelled(text)
+    alternatives: list[Alternative] = []
+    for its_text, value in top.items() if isinstance(top, dict) else ():
+        its_logprob, its_label = number(value), labelled(its_text)
+        if its_logprob is not None:
+            alternatives.append(
+                Alternative(logprob=its_logprob, id=its_label, text=its_text if its_label is None else None)
+            )
+    return Token(
+        text=text if label is None else "",
+        id=known if label is None else label,
+        logprob=logprob,
+        top=in_order(alternatives),
+    )
