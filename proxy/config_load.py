@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
-from proxy.config import Config, Drift, Limits, Primary, Records, Rule, Sampling, Shadow, Spool, Timeouts, Verdict
+from proxy.config import Config, Drift, Limits, Match, Primary, Records, Rule, Sampling, Shadow, Spool, Timeouts, Verdict
 
 Tree = dict[str, Any]
 PREFIX = "PARHELION__"
@@ -32,7 +32,7 @@ _QUANTITY = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*$")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PATH = re.compile(r" - at `(?:key in )?\$(.*)`$")
 _SECTIONS: dict[str, type] = {
-    "": Config, "primary": Primary, "shadows[]": Shadow, "sampling": Sampling, "sampling.rules[]": Rule, "limits": Limits,
+    "": Config, "primary": Primary, "shadows[]": Shadow, "sampling": Sampling, "sampling.rules[]": Rule, "sampling.rules[].match": Match, "limits": Limits,
     "timeouts": Timeouts, "records": Records, "spool": Spool, "verdict": Verdict, "drift": Drift,
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ from engines.dialect import Answer, Call, Defaults, Dialect, DialectError, Endpo
 from proxy.compare.token_stream import Reply
 from proxy.judge.guard import Guard
 from proxy.ledger.record import Timing
-from proxy.traffic.decode import DecodeError, decode_body
+from proxy.traffic.content_coding import CodingError, decode_body
 from proxy.traffic.shadow_client import Client
 
 #: Streamed pieces closer than this came in one read; they say nothing about the engine's pace.
@@ -123,7 +123,7 @@ def plain(answer: Answer, cap: int) -> Answer:
     last = answer.pieces[-1][0] if answer.pieces else 0
     try:
         body = decode_body(coding, answer.body, cap)
-    except DecodeError:
+    except CodingError:
         return Answer(answer.status, answer.headers, (), "content_encoding")
     headers = tuple(pair for pair in answer.headers if pair[0] != "content-encoding")
     return Answer(answer.status, headers, ((last, body),), answer.failure)

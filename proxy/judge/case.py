@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from proxy.compare.comparison import Mode
-from proxy.compare.near_tie import Tau
 from proxy.compare.token_stream import Reply
 from proxy.exchange import Exchange
 from proxy.judge.arm import Arm
+from proxy.judge.noise import Taus
 from proxy.judge.request import Asked
 
 
@@ -27,10 +27,12 @@ class ShadowArm(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True):
-    """One readable exchange under examination. ``greedy``: its *effective* temperature is known to be greedy."""
+    """One readable exchange under examination. ``greedy``: its *effective* temperature is known to be greedy;
+    ``unfiltered``: sampled at 1 from the whole distribution."""
 
     exchange: Exchange
     asked: Asked
     primary: Reply
     greedy: bool
-    tau: Tau
+    unfiltered: bool
+    taus: Taus

@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from engines.dialect import Answer
 from proxy.compare.comparison import Mode, Source
-from proxy.compare.near_tie import Tau
 from proxy.compare.token_stream import Reply
 from proxy.exchange import Ended, Exchange
 from proxy.judge import free, sources
 from proxy.judge.arm import Answered, Arm, plain, timing_of
 from proxy.judge.case import Case, ShadowArm
 from proxy.judge.forced import Forcing
+from proxy.judge.noise import NoiseBook
 from proxy.judge.request import Asked, Unreadable, read_request
 from proxy.judge.settle import Context, Outcome, Policy, everywhere
 
@@ -46,8 +46,9 @@ class Examiner:
     policy: Policy
     rescore: bool
     capture_bytes: int
+    noise: NoiseBook
 
-    async def examine(self, exchange: Exchange, tau: Tau) -> Examined:
+    async def examine(self, exchange: Exchange) -> Examined:
         """Do all of it. Raises nothing but cancellation for what peers do."""
         blank = Context(self.policy, self.primary.footprint)
         try:
@@ -66,7 +67,8 @@ class Examiner:
         if primary.error is not None:
             return self._nothing(asked, "primary_error", context)
         greedy = temperature is not None and temperature <= dialect.greedy_at
-        outcomes, source = await self._compare(Case(exchange, asked, primary, greedy, tau))
+        taus = self.noise.taus(asked.model, self.primary.dtype)
+        outcomes, source = await self._compare(Case(exchange, asked, primary, greedy, asked.unfiltered(self.primary.defaults), taus))
         return Examined(asked, primary, source, outcomes, context)
 
     async def _compare(self, case: Case) -> tuple[tuple[Outcome, ...], Source]:

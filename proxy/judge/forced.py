@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from engines.dialect import DialectError, Scored
 from proxy.compare.compare_forced import compare_forced
 from proxy.compare.comparison import Mode, Source
+from proxy.compare.findings import values_incomparable
 from proxy.compare.token_stream import Reply, Token, TokenStream
 from proxy.judge.arm import Arm, Refused
 from proxy.judge.case import Case, ShadowArm
-from proxy.judge.free import same_mode
 from proxy.judge.settle import Outcome
 from proxy.judge.sources import Tokens, says_something
 
@@ -60,11 +60,12 @@ class Forcing:
             return Outcome(arm.name, shadow.role, Mode.FORCED, incomparable=error.reason, footprint=arm.footprint)
         comparison = compare_forced(
             tokens.reply,
-            rows,
+            [tuple((row.index, row.token) for row in one) for one in rows],
             source=tokens.source,
-            tau=self.case.tau,
+            tau=self.case.taus.forced,
             greedy=self.case.greedy,
-            same_logprob_mode=same_mode(self.primary, arm),
+            values_incomparable=values_incomparable(self.primary.logprob_mode, arm.logprob_mode, unfiltered=self.case.unfiltered),
+            unfiltered=self.case.unfiltered,
         )
         return Outcome(arm.name, shadow.role, Mode.FORCED, comparison, footprint=arm.footprint)
 

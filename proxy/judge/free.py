@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from proxy.compare.compare_free import compare_free
 from proxy.compare.comparison import Mode, Source
+from proxy.compare.findings import values_incomparable
 from proxy.compare.token_stream import Reply
 from proxy.judge import sources
 from proxy.judge.arm import Answered, Arm, Refused
@@ -73,17 +74,13 @@ def outcome(case: Case, shadow: ShadowArm, replies: Replies, tokens: Tokens | No
                 tokens.reply if tokens else case.primary,
                 reply,
                 source=tokens.source if tokens else Source.TEXT,
-                tau=case.tau,
+                tau=case.taus.free,
                 greedy=True,
-                same_logprob_mode=same_mode(primary, shadow.arm),
+                values_incomparable=values_incomparable(primary.logprob_mode, shadow.arm.logprob_mode),
+                stop=case.asked.stops(),
             )
             return Outcome(
                 name, role, Mode.FREE, comparison, shadow_reply=reply, timing=timing, footprint=shadow.arm.footprint
             )
         case None:
             raise AssertionError("a shadow that runs free was not asked")
-
-
-def same_mode(one: Arm, other: Arm) -> bool:
-    """Whether the two engines report the same kind of logprob; unknown counts as the same, a known difference does not."""
-    return "unknown" in {one.logprob_mode, other.logprob_mode} or one.logprob_mode == other.logprob_mode

@@ -15,7 +15,7 @@ from msgspec import Struct
 from engines.dialect import Defaults, Endpoint, Json
 from proxy.exchange import Exchange
 from proxy.ledger.record import RequestFacts
-from proxy.traffic.decode import DecodeError, decode_body
+from proxy.traffic.content_coding import CodingError, decode_body
 
 
 class Unreadable(Exception):
@@ -45,6 +45,31 @@ class Asked(Struct, frozen=True):
         """What the engine used: the client's value, else the engine's default; None when neither is known."""
         return self.temperature if self.temperature is not None else defaults.temperature
 
+    def unfiltered(self, defaults: Defaults) -> bool:
+        """Whether the engine drew from its own distribution as it is: temperature 1, nothing cut, penalised, biased or prescribed.
+
+        Unknown defaults count as filters: then k3 is a score and not an estimate of a KL (statistics: only then is it one).
+        """
+        body = self.body
+        neutral = {
+            "top_p": (1.0, defaults.top_p),
+            "top_k": (0, defaults.top_k),
+            "min_p": (0.0, defaults.min_p),
+            "presence_penalty": (0.0, 0.0),
+            "frequency_penalty": (0.0, 0.0),
+            "repetition_penalty": (1.0, 1.0),
+        }
+        plain = all((body[key] if body.get(key) is not None else default) == value for key, (value, default) in neutral.items())
+        bound = any(body.get(key) for key in ("logit_bias", "response_format", "guided_json", "structured_outputs", "grammar", "tools"))
+        return plain and not bound and self.effective_temperature(defaults) == 1.0
+
+    def stops(self) -> tuple[str, ...]:
+        """The request's stop strings."""
+        stop = self.body.get("stop")
+        if isinstance(stop, str):
+            return (stop,)
+        return tuple(text for text in stop if isinstance(text, str)) if isinstance(stop, list) else ()
+
     def facts(self, temperature: float | None) -> RequestFacts:
         """The part that goes into a record."""
         return RequestFacts(
@@ -71,7 +96,7 @@ def read_request(exchange: Exchange, cap: int) -> Asked:
     try:
         data = decode_body(header(exchange.request_headers, b"content-encoding"), exchange.request_body, cap)
         body = orjson.loads(data)
-    except DecodeError:
+    except CodingError:
         raise Unreadable("request_encoding") from None
     except orjson.JSONDecodeError:
         raise Unreadable("request_not_json") from None

@@ -1,0 +1,142 @@
+"""The judge's hold on the store: settlements go in by batches, and are answered for only once they are committed.
+
+House rules. One commit at a time, off the event loop; everything that came meanwhile is the next batch. When the store cannot take a batch its
+records are lost and its counts are not: they are kept as ``shed{store}`` and go in with the next batch that succeeds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from proxy import logs
+from proxy.config import Config
+from proxy.counters import Counters, Slot, is_alive
+from proxy.judge.examine import Examined
+from proxy.judge.noise import NoiseBook
+from proxy.ledger.metrics import JudgeMetrics
+from proxy.ledger.reconcile import Arm
+from proxy.ledger.record import Settlement
+from proxy.ledger.store import Store, shed_of
+from proxy.ledger.store_error import StoreError
+
+logger = logging.getLogger("parhelion")
+
+_NOISE = "noise"
+_RETRY = 1.0
+
+
+class Ledger:
+    """Settlements in, futures out."""
+
+    def __init__(self, config: Config, metrics: JudgeMetrics) -> None:
+        self.store = Store.open(config.records.url)
+        self.metrics = metrics
+        self._keep, self._max_bytes = config.records.keep, config.records.max_bytes
+        near_tie = config.verdict.near_tie
+        self.noise = NoiseBook(None if near_tie == "auto" else near_tie, self.store.get_state(_NOISE))
+        self._arms = {Arm(shadow.name, mode) for shadow in config.shadows for mode in shadow.modes}
+        self._roles = {shadow.name: shadow.role for shadow in config.shadows}
+        self._pending: list[Settlement] = []
+        self._owed: list[Settlement] = []
+        self._waiting: list[asyncio.Future[None]] = []
+        self._something = asyncio.Event()
+        self._closing = False
+        self._writer: asyncio.Future[None] | None = None
+
+    async def settle(self, settlements: Sequence[Settlement], examined: Examined | None) -> None:
+        """Hand settlements to the writer; returns when they are in the store, or counted as lost to it."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pending += settlements
+        self._waiting.append(done)
+        self._something.set()
+        await asyncio.shield(done)
+        if examined is not None:
+            self._take_in(settlements, examined)
+
+    def _take_in(self, settlements: Sequence[Settlement], examined: Examined) -> None:
+        """Learn and count only what has settled."""
+        if examined.source is not None:
+            self.metrics.primary_tokens_source(examined.source)
+        for one, outcome in zip(settlements, examined.outcomes, strict=True):
+            if one.record is None:
+                continue
+            self.metrics.observe_comparison(one.record)
+            if outcome.comparison is not None and examined.asked is not None:
+                self.noise.learn(examined.asked.model, outcome.comparison, control=outcome.role == "control")
+
+    async def run(self) -> None:
+        """Write batches until closed and empty."""
+        self._writer = asyncio.current_task()
+        while not (self._closing and not self._pending):
+            if not self._pending:
+                self._something.clear()
+                await self._something.wait()
+                continue
+            batch, self._pending = self._pending, []
+            waiting, self._waiting = self._waiting, []
+            await self._write(batch)
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+
+    async def _write(self, batch: list[Settlement]) -> None:
+        whole = self._owed + batch
+        try:
+            await asyncio.to_thread(self.store.settle, whole, state={_NOISE: self.noise.encode()})
+            self._owed = []
+        except StoreError as error:
+            logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=len(batch))
+            self._owed += shed_of(batch)
+
+    async def reconcile(self, incarnation: str, handed_over: int) -> None:
+        """Count as shed what this incarnation handed over and no judge has settled. Nothing of it may be in flight."""
+        await self._reconcile({incarnation: handed_over})
+
+    async def reconcile_all(self, counters: Path) -> None:
+        """The same at start, for every traffic process of this replica: a dead one will hand over nothing more."""
+        known: dict[str, int] = {}
+        for path in counters.glob("*.bin"):
+            try:
+                file = Counters.attach(path)
+            except (OSError, ValueError):
+                logs.say(logger, logging.WARNING, "counters_unreadable", file=path.name)
+                continue
+            if is_alive(path):
+                known[path.stem] = file[Slot.HANDED_OVER]
+            else:
+                known[path.stem] = file[Slot.SAMPLED] + file[Slot.OFFERED] - file[Slot.SHED_QUEUE] - file[Slot.SHED_CAPTURE]
+            file.close()
+        await self._reconcile(known)
+
+    async def _reconcile(self, known: dict[str, int]) -> None:
+        try:
+            missing = await asyncio.to_thread(self.store.reconcile, known, self._arms)
+        except StoreError as error:
+            logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=0)
+            return
+        if missing:
+            logs.say(logger, logging.WARNING, "lost_on_crash", exchanges=max(missing.values()))
+
+    async def purge(self) -> None:
+        """Apply retention."""
+        try:
+            gone = await asyncio.to_thread(self.store.purge, time.time(), self._keep, self._max_bytes)
+        except StoreError as error:
+            logs.say(logger, logging.ERROR, "purge_failed", reason=error.reason)
+            return
+        if gone:
+            logs.say(logger, logging.INFO, "purged", records=gone)
+
+    async def close(self) -> None:
+        """Write what is pending, and close the store."""
+        self._closing = True
+        self._something.set()
+        if self._writer is not None:
+            await asyncio.wait([self._writer], timeout=30.0)
+        if self._owed:
+            await self._write([])
+        self.store.close()

@@ -1,0 +1,65 @@
+"""What this judge has learned of the primary's noise: the near-tie thresholds for the next exchange, per model and mode.
+
+House rules. Ask before the comparison, learn after it has settled: a threshold never comes from the data it judges. The book goes into the
+store in the same transaction as the settlements it was learned from.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from proxy.compare.comparison import Comparison, Mode
+from proxy.compare.near_tie import Noise, Tau, learn, threshold
+
+#: Models beyond this share one entry: the label bound of the metrics, for the same reason.
+_MODELS = 50
+_OTHER = "other"
+
+
+class Taus(msgspec.Struct, frozen=True):
+    """The thresholds that hold for one exchange."""
+
+    free: Tau
+    forced: Tau
+
+    def of(self, mode: Mode) -> Tau:
+        """The threshold of one mode."""
+        match mode:
+            case Mode.FREE:
+                return self.free
+            case Mode.FORCED:
+                return self.forced
+
+
+class NoiseBook:
+    """Noise by model and mode. ``configured``: a fixed threshold in nats, None for ``auto``."""
+
+    def __init__(self, configured: float | None, stored: bytes | None = None) -> None:
+        self._configured = configured
+        self._pages: dict[str, Noise] = {}
+        if stored is not None:
+            try:
+                self._pages = msgspec.msgpack.decode(stored, type=dict[str, Noise])
+            except msgspec.DecodeError:  # an older layout: what was learned is learned anew
+                self._pages = {}
+
+    def taus(self, model: str, dtype: str) -> Taus:
+        """The thresholds for the next exchange of this model; ``dtype`` is that of the primary's logits where known."""
+        free, forced = (
+            threshold(self._page(model, mode), configured=self._configured, dtype=dtype or None) for mode in (Mode.FREE, Mode.FORCED)
+        )
+        return Taus(free, forced)
+
+    def learn(self, model: str, comparison: Comparison, *, control: bool) -> None:
+        """Take in one settled comparison."""
+        learn(self._page(model, comparison.mode), comparison, control=control)
+
+    def encode(self) -> bytes:
+        """The whole book, for the store."""
+        return msgspec.msgpack.encode(self._pages)
+
+    def _page(self, model: str, mode: Mode) -> Noise:
+        key = f"{mode.value}\0{model}"
+        if key not in self._pages and len(self._pages) >= 2 * _MODELS:
+            key = f"{mode.value}\0{_OTHER}"
+        return self._pages.setdefault(key, Noise())
