@@ -1,0 +1,203 @@
+"""What the judge says about its work, in its own words; which metric that moves is decided here.
+
+House rules. Every method is cheap and never raises for what an engine or a client sent: a label that is not known yet and for which
+there is no room becomes ``other``. Nothing here renders anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from proxy.compare import distance
+from proxy.compare.comparison import ChoiceComparison, FlipClass, Mode
+from proxy.compare.summary import value_pairs
+from proxy.config import Config
+from proxy.ledger import labels
+from proxy.ledger.metrics import ENGINE_FIELDS
+from proxy.ledger.record import Record
+from proxy.ledger.series import Exemplar, Series
+from proxy.ledger.totals import replace_file
+
+#: The snapshot's place in the state directory.
+SNAPSHOT = Path("judge") / "metrics.msgpack"
+_EXCHANGES = 4096  # remembered, so that the primary's timing counts once however many shadows it is compared with
+_TOOL_KINDS = {"tool_call_name": "name", "tool_call_arguments": "arguments"}
+
+
+class JudgeMetrics:
+    """One judge's metrics. ``previous``: the snapshot of the life before, whose sums are continued."""
+
+    def __init__(self, config: Config, previous: bytes | None = None, clock: Callable[[], float] = time.time) -> None:
+        self._models = config.models
+        self._clock = clock
+        self._exchanges: OrderedDict[str, None] = OrderedDict()
+        try:
+            self._series = Series(previous)
+        except msgspec.MsgspecError:  # of another version, or damaged: begin at 0
+            self._series = Series()
+        for shadow in config.shadows:
+            self.circuit(shadow.name, is_open=False)
+            for mode in shadow.modes:
+                self.in_flight(shadow.name, mode, 0)
+
+    @classmethod
+    def resumed(cls, config: Config) -> JudgeMetrics:
+        """Go on from the snapshot in the state directory, if there is one."""
+        try:
+            previous = (Path(config.state) / SNAPSHOT).read_bytes()
+        except OSError:
+            previous = None
+        return cls(config, previous)
+
+    def snapshot(self) -> bytes:
+        """Everything said so far."""
+        return self._series.snapshot(self._clock())
+
+    def write(self, state: Path) -> None:
+        """Put the snapshot into the state directory, whole or not at all. Raises OSError."""
+        replace_file(state / SNAPSHOT, self.snapshot(), durable=False)
+
+    def shadow_error(self, shadow: str, kind: str, count: int = 1) -> None:
+        """Count faults of a shadow (``refused``, ``timeout``, ``status_500``, ...)."""
+        self._series.add("shadow_errors_total", (shadow, self._bounded("kind", kind)), count)
+
+    def shadow_tokens(self, shadow: str, *, prompt: int = 0, completion: int = 0, scored: int = 0) -> None:
+        """Count tokens that a shadow was made to read, write or score."""
+        for kind, n in (("prompt", prompt), ("completion", completion), ("scored", scored)):
+            if n:
+                self._series.add("shadow_tokens_total", (shadow, kind), n)
+
+    def in_flight(self, shadow: str, mode: str, n: int) -> None:
+        """Say that the judge now holds ``n`` exchanges more (or fewer) for an arm."""
+        self._series.add("judge_in_flight", (shadow, mode), n)
+
+    def primary_tokens_source(self, source: str) -> None:
+        """Count an exchange by where the primary's tokens came from; once an exchange."""
+        self._series.add("primary_tokens_source_total", (source,))
+
+    def mirror_lag(self, seconds: float) -> None:
+        """Say how long after the primary's end an exchange was settled."""
+        self._series.observe("mirror_lag_seconds", (), (seconds,))
+
+    def circuit(self, shadow: str, is_open: bool) -> None:
+        """Say whether a shadow is being left alone."""
+        self._series.set("shadow_circuit_open", (shadow,), int(is_open))
+
+    def footprint(self, arm: str, fields: Mapping[str, Any]) -> None:
+        """Say what an arm's stack is (plain values by footprint field)."""
+        self._series.forget("engine_info", arm)
+        values = tuple(_field(fields.get(name)) for name in ENGINE_FIELDS)
+        self._series.set("engine_info", (arm, *values), 1)
+
+    def footprint_differences(self, shadow: str, n: int) -> None:
+        """Say in how many fields a shadow's stack is known to differ from the primary's."""
+        self._series.set("footprint_differences", (shadow,), n)
+
+    def observe_comparison(self, record: Record) -> None:
+        """Count one record: compared or not."""
+        comparison, shadow, mode = record.comparison, record.shadow, record.comparison.mode.value
+        model = labels.model(self._models, self._series.seen.setdefault("model", set()), record.model)
+        now = self._clock()
+        exemplar = Exemplar(record.id, 1.0, now)
+        add = self._series.add
+        add("comparisons_total", (model, shadow, mode, comparison.outcome), exemplar=exemplar)
+        for finding in comparison.findings:
+            add("findings_total", (shadow, self._bounded("finding", finding)), exemplar=exemplar)
+            if finding in _TOOL_KINDS:
+                add("tool_call_mismatches_total", (shadow, _TOOL_KINDS[finding]), exemplar=exemplar)
+        self._timings(record)
+        self._prompt(record)
+        if comparison.incomparable is not None:
+            return
+        add("tokens_compared_total", (model, shadow, mode), sum(choice.compared for choice in comparison.choices))
+        self._flips(record, model, exemplar)
+        for choice in comparison.choices:
+            self._ties(shadow, mode, choice)
+        self._values(record, now)
+        if comparison.mode is Mode.FREE:
+            for choice in comparison.choices:
+                self._running(record, model, choice, exemplar)
+
+    def _flips(self, record: Record, model: str, exemplar: Exemplar) -> None:
+        arm = (record.shadow, record.comparison.mode.value)
+        for choice in record.comparison.choices:
+            for flip in (choice.first, *choice.flips):
+                if flip is not None:
+                    self._series.add("flips_total", (model, *arm, flip.kind.value), exemplar=exemplar)
+                    if flip.tie_break_mismatch:
+                        self._series.add("tie_break_mismatches_total", arm, exemplar=exemplar)
+
+    def _ties(self, shadow: str, mode: str, choice: ChoiceComparison) -> None:
+        picks: dict[int, dict[str, str]] = {}
+        for tie in choice.ties:
+            self._series.add("exact_ties_total", (shadow, mode, tie.arm))
+            picks.setdefault(tie.index, {})[tie.arm] = "unknown" if tie.pick is None else tie.pick.value
+        combined = Counter((by.get("primary", "no_tie"), by.get("shadow", "no_tie")) for by in picks.values())
+        for both, n in combined.items():
+            self._series.add("tie_break_total", (shadow, mode, *both), n)
+
+    def _values(self, record: Record, now: float) -> None:
+        arm = (record.shadow, record.comparison.mode.value)
+        pairs = list(value_pairs(record.comparison))
+        choices = record.comparison.choices
+        for name, values in (
+            ("logprob_error_nats", [abs(q - p) for p, q in pairs]),
+            ("logprob_relative_error", [distance.relative_error(p, q) for p, q in pairs]),
+            ("probability_error", [distance.probability_error(p, q) for p, q in pairs]),
+            ("kl_lower_bound_nats", chain.from_iterable(choice.kl_lower_bounds for choice in choices)),
+            ("token_rank", chain.from_iterable(choice.ranks for choice in choices)),
+        ):
+            self._series.observe(name, arm, values, record.id, now)
+
+    def _running(self, record: Record, model: str, choice: ChoiceComparison, exemplar: Exemplar) -> None:
+        shadow = record.shadow
+        self._series.add("exposed_tokens_total", (model, shadow), choice.exposed)
+        if choice.diverged:
+            kind = FlipClass.UNKNOWN if choice.first is None else choice.first.kind
+            self._series.add("divergences_total", (model, shadow, kind.value), exemplar=exemplar)
+        if choice.first is not None:
+            at = float(choice.first.index)
+            self._series.observe("first_divergence_token", (shadow,), (at,), record.id, exemplar.time)
+        if choice.primary_tokens and choice.shadow_tokens is not None:
+            ratio = choice.shadow_tokens / choice.primary_tokens
+            self._series.observe("output_length_ratio", (shadow,), (ratio,), record.id, exemplar.time)
+        primary, other = choice.finish_reasons
+        if primary is not None and other is not None and primary != other:
+            self._series.add("finish_reason_mismatches_total", (shadow,), exemplar=exemplar)
+
+    def _timings(self, record: Record) -> None:
+        if record.exchange not in self._exchanges:
+            self._exchanges[record.exchange] = None
+            if len(self._exchanges) > _EXCHANGES:
+                self._exchanges.popitem(last=False)
+            self._series.observe("time_to_first_token_seconds", ("primary",), (record.primary_timing.first_token,))
+            self._series.observe("inter_token_seconds", ("primary",), record.primary_timing.gaps)
+        if record.comparison.mode is Mode.FREE:  # scoring is not generating: its times say nothing of an answer's pace
+            self._series.observe("time_to_first_token_seconds", (record.shadow,), (record.shadow_timing.first_token,))
+            self._series.observe("inter_token_seconds", (record.shadow,), record.shadow_timing.gaps)
+
+    def _prompt(self, record: Record) -> None:
+        asked = record.request
+        if (
+            None not in (asked.prompt_tokens, asked.shadow_prompt_tokens)
+            and asked.prompt_tokens != asked.shadow_prompt_tokens
+        ):
+            self._series.add(
+                "prompt_token_mismatches_total", (record.shadow,), exemplar=Exemplar(record.id, 1.0, self._clock())
+            )
+
+    def _bounded(self, kind: str, value: str) -> str:
+        return labels.reason(self._series.seen.setdefault(kind, set()), value)
+
+
+def _field(value: object) -> str:
+    """Turn a footprint field into a label: short, printable, "unknown" when nobody said."""
+    text = "unknown" if value is None or value == "" else str(value)
+    return "".join(character if character.isprintable() else "?" for character in text)[:120]

@@ -1,0 +1,154 @@
+"""Every metric that Parhelion exports, declared once: name, type, labels, unit, buckets, what it says and why it is there.
+
+House rules. A metric is declared here when something sets it, not before: the judgement (``verdict``, ``log_e_value``,
+``conversations_needed``, ``noise_floor``, ``drift_log_e``), ``expected_flips_total``, ``reasoning_length_ratio`` and
+``config_reload_failed`` come with the code that does. Names and labels are the contract of dashboards and alerts: add, never rename. Labels
+are bounded by construction (``labels.py``); ``model`` stands only where a panel divides by model, because it multiplies series.
+``arm`` is ``primary`` or a shadow's name. Units are base units; a name ends in its unit.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from proxy.compare.distance import NATS_EDGES
+from proxy.counters import DURATION_EDGES, OVERHEAD_EDGES
+
+PREFIX = "parhelion_"
+Kind = Literal["counter", "gauge", "histogram"]
+Source = Literal["traffic", "store", "judge", "admin"]
+
+
+class Metric(Struct, frozen=True):
+    """One family. ``buckets``: upper edges of a histogram, +Inf not written. ``source``: whose numbers it shows."""
+
+    name: str
+    kind: Kind
+    source: Source
+    labels: tuple[str, ...]
+    help: str
+    why: str
+    buckets: tuple[float, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """The base unit that the name ends in, "" for a pure number."""
+        return next((unit for unit in ("seconds", "bytes", "nats") if self.name.endswith(f"_{unit}")), "")
+
+
+_NATS = NATS_EDGES[:-1]
+_SHARES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
+_RANKS = (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
+_POSITIONS = (
+    0.0,
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1024.0,
+    4096.0,
+    16384.0,
+)  # powers of 4, as OpenTelemetry's token metrics
+_RATIOS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0, 1.01, 1.1, 1.25, 1.5, 2.0, 4.0)
+# vLLM's edges of the metrics of the same names, so that panels of both overlay.
+_FIRST_TOKEN = (
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0,
+)  # fmt: skip
+_INTER_TOKEN = (
+    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+)  # fmt: skip
+_LAG = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
+
+_ARM = ("shadow", "mode")
+_MODEL_ARM = ("model", "shadow", "mode")
+
+#: Labels of ``engine_info``, each a footprint field of that name; "unknown" where a footprint does not say.
+ENGINE_FIELDS = (
+    "engine", "version", "model", "dtype", "quantization", "kv_cache_dtype", "attention_backend", "gpu", "logprob_mode",
+)  # fmt: skip
+
+
+def _counter(source: Source, name: str, labels: tuple[str, ...], text: str, why: str) -> Metric:
+    return Metric(PREFIX + name, "counter", source, labels, text, why)
+
+
+def _gauge(source: Source, name: str, labels: tuple[str, ...], text: str, why: str) -> Metric:
+    return Metric(PREFIX + name, "gauge", source, labels, text, why)
+
+
+def _histogram(
+    source: Source, name: str, labels: tuple[str, ...], text: str, why: str, *, buckets: tuple[float, ...]
+) -> Metric:
+    return Metric(PREFIX + name, "histogram", source, labels, text, why, buckets)
+
+
+_LIVE_PATH = (
+    _counter("traffic", "requests_total", ("endpoint", "code"), "Requests answered, by route class and status.", "the client's view: is the primary untouched?"),
+    _histogram("traffic", "request_duration_seconds", ("endpoint",), "Time from a request's head to the end of its reply.", "overlays the engine's own panel", buckets=DURATION_EDGES),
+    _histogram("traffic", "overhead_seconds", (), "Time a request spent in Parhelion before its head went to the primary.", "the price of being in the path", buckets=OVERHEAD_EDGES),
+    _counter("traffic", "client_disconnects_total", (), "Clients gone before their reply ended.", "tells a client's fault from an engine's"),
+    _counter("traffic", "refused_heads_total", (), "Malformed request heads refused.", "attacks and broken clients never reach an engine"),
+    _counter("traffic", "primary_unreachable_total", (), "Requests for which the primary could not be reached.", "the one fault that clients do see"),
+    _gauge("traffic", "open_streams", (), "Replies being streamed now.", "what a drain has to wait for"),
+    _gauge("traffic", "client_connections", (), "Client connections open now.", "keep-alive fleets and leaks"),
+)  # fmt: skip
+
+_MIRROR = (
+    _counter("traffic", "received_total", (), "Requests received.", "the left side of the first conservation law"),
+    _counter("traffic", "not_sampled_total", (), "Requests not mirrored.", "received = not_sampled + sampled + undecided"),
+    _counter("traffic", "sampled_total", (), "Requests chosen to be mirrored.", "denominator of all mirroring"),
+    _counter("traffic", "opted_out_total", (), "Requests whose client asked not to be mirrored (among not_sampled).", "consent is visible"),
+    _gauge("traffic", "undecided", (), "Requests whose sampling rule needs the body and is not decided: under way, or shed before.", "closes the law while rules look at bodies"),
+    _gauge("traffic", "handoff_bytes", (), "Bytes waiting for the judge.", "how near the hand-over is to dropping"),
+    _counter("store", "compared_total", _ARM, "Exchanges compared.", "sampled + undecided = compared + incomparable + shed + in_flight"),
+    _counter("store", "incomparable_total", (*_ARM, "reason"), "Exchanges that could not be compared, by reason.", "what is not compared is never called equal"),
+    _counter("store", "shed_total", (*_ARM, "reason"), "Exchanges given up to keep within limits or lost to a crash, by reason.", "is the mirror keeping up?"),
+    _gauge("store", "in_flight", _ARM, "Exchanges chosen and not yet settled.", "the last term of the law"),
+    _gauge("judge", "judge_in_flight", _ARM, "Exchanges that the judge says it is working on.", "in_flight less this is in transit: at rest it must be 0"),
+    _counter("judge", "primary_tokens_source_total", ("source",), "Exchanges by where the primary's tokens came from.", "says what the numbers rest on"),
+    _histogram("judge", "mirror_lag_seconds", (), "Time from the end of the primary's reply to its settlement.", "how old the picture is", buckets=_LAG),
+    _counter("judge", "shadow_errors_total", ("shadow", "kind"), "Faults of a shadow, by kind.", "a broken shadow must not look like drift"),
+    _counter("judge", "shadow_tokens_total", ("shadow", "kind"), "Tokens asked of a shadow: prompt, completion, scored.", "what mirroring costs"),
+    _gauge("judge", "shadow_circuit_open", ("shadow",), "1 while a shadow is left alone after repeated faults.", "explains a gap in comparisons"),
+    _histogram("judge", "time_to_first_token_seconds", ("arm",), "Time to the first streamed piece.", "speed of both arms on the same requests", buckets=_FIRST_TOKEN),
+    _histogram("judge", "inter_token_seconds", ("arm",), "Time between streamed pieces.", "speed of both arms on the same requests", buckets=_INTER_TOKEN),
+)  # fmt: skip
+
+_TOKENS = (
+    _counter("judge", "tokens_compared_total", _MODEL_ARM, "Token positions compared.", "denominator of every rate per token"),
+    _counter("judge", "flips_total", (*_MODEL_ARM, "class"), "Positions at which the arms prefer (forced) or chose (free) other tokens, by class.", "the headline"),
+    _counter("judge", "exact_ties_total", (*_ARM, "arm"), "Exact ties at the top of an arm's list (arm: primary or shadow), flipped or not.", "exposure to tie-breaking; a fingerprint of the logit dtype"),
+    _counter("judge", "tie_break_total", (*_ARM, "primary_pick", "shadow_pick"), "Exact ties by which member each arm picked.", "names a tie-breaking rule"),
+    _counter("judge", "tie_break_mismatches_total", _ARM, "Flips that both arms see as an exact tie.", "another rule, not another distribution"),
+    _histogram("judge", "logprob_error_nats", _ARM, "Absolute difference of the token's logprob.", "size of the numeric drift", buckets=_NATS),
+    _histogram("judge", "logprob_relative_error", _ARM, "That difference relative to the primary's logprob, where that is at least 1e-3 nat.", "comparable to published figures", buckets=_SHARES),
+    _histogram("judge", "probability_error", _ARM, "Absolute difference of the token's probability.", "bounded, and comparable between tokens", buckets=_SHARES),
+    _histogram("judge", "kl_lower_bound_nats", _ARM, "Lower bound of KL(primary, shadow) from the lists of alternatives.", "distance of distributions, not of one token", buckets=_NATS),
+    _histogram("judge", "token_rank", _ARM, "Rank of the primary's token in the shadow's list, 1 the most likely.", "a wrong model shows here first", buckets=_RANKS),
+)  # fmt: skip
+
+_REQUESTS = (
+    _counter("judge", "comparisons_total", (*_MODEL_ARM, "outcome"), "Comparisons by outcome.", "identical replies, by model"),
+    _counter("judge", "divergences_total", ("model", "shadow", "class"), "Free-running replies that parted, by class of the first difference.", "numerator of the hazard"),
+    _counter("judge", "exposed_tokens_total", ("model", "shadow"), "Positions at which free-running replies could have parted.", "denominator of the hazard"),
+    _histogram("judge", "first_divergence_token", ("shadow",), "Index (from 0) of the first differing token.", "jumps betray page, tile or window bugs", buckets=_POSITIONS),
+    _histogram("judge", "output_length_ratio", ("shadow",), "Tokens of the shadow's reply per token of the primary's, each to its own end.", "longer answers cost more", buckets=_RATIOS),
+    _counter("judge", "tool_call_mismatches_total", ("shadow", "kind"), "Replies whose tool calls differ: in name or arguments.", "functional difference"),
+    _counter("judge", "finish_reason_mismatches_total", ("shadow",), "Replies that ended for another reason.", "stop handling and limits"),
+    _counter("judge", "prompt_token_mismatches_total", ("shadow",), "Exchanges whose prompt has another number of tokens on the shadow.", "explains every difference after it"),
+    _counter("judge", "findings_total", ("shadow", "finding"), "Findings by name.", "layers of difference that explain drift"),
+)  # fmt: skip
+
+_STACK = (
+    _gauge("judge", "engine_info", ("arm", *ENGINE_FIELDS), "1 for the stack of each arm.", "numbers belong to a stack"),
+    _gauge("judge", "footprint_differences", ("shadow",), "Fields in which a shadow's stack is known to differ from the primary's.", "what else was changed"),
+    _gauge("admin", "build_info", ("version", "python"), "1 for this build.", "which code made the numbers"),
+    _gauge("admin", "store_up", (), "1 when the record store can be read; else its counts are missing here.", "absence is not zero"),
+    _gauge("admin", "judge_snapshot_age_seconds", (), "Age of the judge's last word; it speaks every second.", "a dead or hung judge leaves its last numbers"),
+)  # fmt: skip
+
+METRICS: tuple[Metric, ...] = _LIVE_PATH + _MIRROR + _TOKENS + _REQUESTS + _STACK
+BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}
