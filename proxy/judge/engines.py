@@ -20,7 +20,7 @@ from proxy.judge.arm import Arm
 from proxy.judge.case import ShadowArm
 from proxy.judge.guard import Guard
 from proxy.judge.ledger import Ledger
-from proxy.ledger.metrics import JudgeMetrics
+from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.store_error import StoreError
 from proxy.traffic.shadow_client import Client
 
@@ -102,7 +102,7 @@ class Engines:
     def report(self) -> None:
         """Bring the metrics up to date with what the arms have counted."""
         for shadow in self.shadows:
-            self.metrics.circuit(shadow.arm.name, shadow.arm.guard.circuit_open)
+            self.metrics.circuit(shadow.arm.name, is_open=shadow.arm.guard.circuit_open)
             errors, shadow.arm.errors = shadow.arm.errors, {}
             for kind, count in errors.items():
                 self.metrics.shadow_error(shadow.arm.name, kind, count)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from proxy import logs
 from proxy.config import Config
-from proxy.counters import Counters, Slot, is_alive
 from proxy.judge.examine import Examined
 from proxy.judge.noise import NoiseBook
-from proxy.ledger.metrics import JudgeMetrics
+from proxy.ledger import totals
+from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.reconcile import Arm
 from proxy.ledger.record import Settlement
 from proxy.ledger.store import Store, shed_of
@@ -97,19 +97,12 @@ class Ledger:
         await self._reconcile({incarnation: handed_over})
 
     async def reconcile_all(self, counters: Path) -> None:
-        """The same at start, for every traffic process of this replica: a dead one will hand over nothing more."""
-        known: dict[str, int] = {}
-        for path in counters.glob("*.bin"):
-            try:
-                file = Counters.attach(path)
-            except (OSError, ValueError):
-                logs.say(logger, logging.WARNING, "counters_unreadable", file=path.name)
-                continue
-            if is_alive(path):
-                known[path.stem] = file[Slot.HANDED_OVER]
-            else:
-                known[path.stem] = file[Slot.SAMPLED] + file[Slot.OFFERED] - file[Slot.SHED_QUEUE] - file[Slot.SHED_CAPTURE]
-            file.close()
+        """The same at start, for every traffic process of this replica, dead ones included."""
+        try:
+            known = totals.handed_over(counters)
+        except OSError:
+            logs.say(logger, logging.WARNING, "counters_unreadable")
+            return
         await self._reconcile(known)
 
     async def _reconcile(self, known: dict[str, int]) -> None:

@@ -22,7 +22,7 @@ from proxy.judge.intake import Intake
 from proxy.judge.ledger import Ledger
 from proxy.judge.request import Unreadable, read_request
 from proxy.judge.settle import Policy, settlement
-from proxy.ledger.metrics import JudgeMetrics
+from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.record import Settlement
 from proxy.traffic import sample
 
@@ -39,7 +39,7 @@ class Judge:
     def __init__(self, config: Config, incarnation: str) -> None:
         self.config, self.incarnation = config, incarnation
         self.state = Path(config.state)
-        self.metrics = JudgeMetrics(config)
+        self.metrics = JudgeMetrics.resumed(config)
         self.ledger = Ledger(config, self.metrics)
         self.engines = Engines(config, self.ledger, self.metrics)
         self.intake = Intake(config.limits.queue_bytes, self.ledger.reconcile)
@@ -154,11 +154,8 @@ class Judge:
 
     def _snapshot(self) -> None:
         self.engines.report()
-        target = self.state / "judge" / "metrics.msgpack"
-        scratch = target.with_suffix(".part")
         try:
-            scratch.write_bytes(self.metrics.snapshot())
-            scratch.replace(target)
+            self.metrics.write(self.state)
         except OSError:
             logs.say(logger, logging.WARNING, "snapshot_failed")
 

@@ -1,0 +1,169 @@
+"""The main job from end to end: engines, proxy, traffic, report.
+
+House rules. Nothing here compares or counts: every number shown comes from the proxy's own admin port. On a terminal progress is live; elsewhere
+it is plain lines. Whatever was started is stopped, in order, however the demo ends.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from engines.process import EngineError
+from engines.weights_gguf import ConversionError
+from proxy.demo.client import ClientError, send_all
+from proxy.demo.prompts import traffic
+from proxy.demo.proxy_process import ProxyError, ProxyProcess
+from proxy.demo.trio import MODEL, Missing, Trio, light, with_vllm
+from proxy.demo.weights import WeightsError
+
+_PROBING = 120.0
+_SETTLING = 600.0
+_EVERY = 1.0
+
+
+def run(*, requests: int, json_file: Path | None, keep: bool, vllm: bool) -> int:
+    """Run the demo; exit status 0 when the report was made."""
+    console = Console()
+    if requests < 1:
+        sys.stderr.write("parhelion: --requests: give at least 1\n")
+        return 2
+    try:
+        with tempfile.TemporaryDirectory(prefix="parhelion-demo-", ignore_cleanup_errors=True) as scratch, ExitStack() as stack:
+            directory = Path(scratch)
+            started = time.monotonic()
+
+            def say(text: str) -> None:
+                console.print(f"[dim]{time.monotonic() - started:6.1f} s[/]  {text}", highlight=False)
+
+            trio = stack.enter_context((with_vllm if vllm else light)(directory, say))
+            proxy = stack.enter_context(ProxyProcess(_settings(trio, directory), directory))
+            proxy.wait_known(["primary", *(shadow["name"] for shadow in trio.shadows)], _PROBING)
+            say(f"proxy ready: clients {proxy.clients}, metrics {proxy.admin}/metrics")
+            _drive(proxy, trio, requests, console)
+            report = proxy.report()
+            _show(report, trio, console)
+            if json_file is not None:
+                _write(report, json_file, directory)
+                say(f"report written to {json_file}, records to {_records(json_file)}")
+            if keep:
+                _keep(proxy, trio, console)
+    except (Missing, WeightsError, ConversionError, EngineError, ProxyError, ClientError) as error:
+        sys.stderr.write(f"parhelion: {error}\n")
+        return 1
+    return 0
+
+
+def _settings(trio: Trio, directory: Path) -> dict[str, Any]:
+    return {
+        "listen": "127.0.0.1:0",
+        "admin": "127.0.0.1:0",
+        "state": str(directory / "state"),
+        "primary": {"url": trio.primary},
+        "shadows": list(trio.shadows),
+        "sampling": {"rate": 1.0},
+        "limits": {"in_flight": 1},  # one at a time, in order: the control then sees exactly what the primary saw
+        "records": {"url": f"sqlite:///{directory / 'records.db'}", "content": "text"},
+    }
+
+
+def _drive(proxy: ProxyProcess, trio: Trio, requests: int, console: Console) -> None:
+    """Send the traffic and wait until all of it is settled, showing both."""
+    asks = traffic(requests, MODEL, trio.extra)
+    sent, failure = [0], []
+
+    def send() -> None:
+        try:
+            send_all(proxy.clients, asks, lambda done: sent.__setitem__(0, done))
+        except ClientError as error:
+            failure.append(error)
+
+    sender = threading.Thread(target=send, daemon=True)
+    sender.start()
+    limit = time.monotonic() + _SETTLING
+    last = ""
+    with Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else ExitStack() as live:
+        while not failure:
+            report = proxy.report()
+            open_work = proxy.open_work()
+            if isinstance(live, Live):
+                live.update(_progress(report, sent[0], requests, open_work), refresh=True)
+            elif (line := f"sent {sent[0]}/{requests}, settled {_settled(report)}") != last and sent[0] % 8 == 0:
+                console.print(line, highlight=False)
+                last = line
+            if not sender.is_alive() and not open_work and report["requests"]["sampled"] >= requests:
+                break
+            if time.monotonic() > limit:
+                raise ProxyError(f"{open_work:.0f} comparisons have not settled after {_SETTLING:.0f} s; see {proxy.log}")
+            time.sleep(_EVERY)
+    if failure:
+        raise failure[0]
+
+
+def _settled(report: dict[str, Any]) -> str:
+    parts = []
+    for shadow in report["shadows"]:
+        for mode, numbers in shadow["modes"].items():
+            parts.append(f"{shadow['name']}/{mode} {numbers.get('requests', 0)}")
+    return ", ".join(parts) or "nothing yet"
+
+
+def _progress(report: dict[str, Any], sent: int, requests: int, open_work: float) -> Table:
+    table = Table(title=f"{sent} of {requests} requests answered by the primary; {open_work:.0f} comparisons open", title_justify="left")
+    for name in ("shadow", "mode", "compared", "identical", "tokens", "flips or divergences", "median |error| nat"):
+        table.add_column(name, justify="left" if name in {"shadow", "mode"} else "right")
+    for shadow in report["shadows"]:
+        for mode, numbers in shadow["modes"].items():
+            parted = numbers.get("divergences") or numbers.get("flips") or {}
+            error = (numbers.get("logprob_error_nats") or {}).get("median")
+            table.add_row(
+                f"{shadow['name']} ({shadow['role']})",
+                mode,
+                str(numbers.get("requests", 0)),
+                str(numbers.get("identical", "")),
+                str(numbers.get("tokens_compared", 0)),
+                str(sum(parted.values())),
+                "" if error is None else f"{error:.2e}",
+            )
+    return table
+
+
+def _show(report: dict[str, Any], trio: Trio, console: Console) -> None:
+    from proxy.ledger.render import render
+
+    console.print()
+    console.print(trio.title, highlight=False)
+    render(report, console)
+
+
+def _records(json_file: Path) -> Path:
+    return json_file.with_name(f"{json_file.name}.records.jsonl")
+
+
+def _write(report: dict[str, Any], json_file: Path, directory: Path) -> None:
+    from proxy.ledger.export import export_jsonl
+    from proxy.ledger.store import Store
+
+    json_file.parent.mkdir(parents=True, exist_ok=True)
+    json_file.write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2))
+    with Store.open_read_only(f"sqlite:///{directory / 'records.db'}") as store:
+        export_jsonl(store.records(), _records(json_file))
+
+
+def _keep(proxy: ProxyProcess, trio: Trio, console: Console) -> None:
+    console.print(f"\nEverything is left running until Ctrl-C:\n  clients  {proxy.clients}/v1   model {MODEL}", highlight=False)
+    console.print(f"  metrics  {proxy.admin}/metrics\n  report   {proxy.admin}/api/v1/report\n  primary  {trio.primary}", highlight=False)
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        console.print("stopping")
