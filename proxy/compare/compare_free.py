@@ -4,10 +4,13 @@ House rules. Greedy output only: two random draws say nothing. What cannot be co
 never divergent. After the first difference the arms condition on different text, and no token there is looked at.
 
 Text alone (no tokens on a side): equal texts are ``identical`` with ``by_text``; a difference is one at text level, of class
-unknown, with no token numbers and no exposure. A text that merely goes on where the other hit a limit is censored.
+unknown, with no token numbers and no exposure. A text that merely goes on where the other hit a limit is censored. Where rows
+stop naming tokens half-way (parts of characters without ids), tokens count up to there and the texts decide the rest.
 """
 
 from __future__ import annotations
+
+from msgspec.structs import replace
 
 from proxy.compare import findings as found
 from proxy.compare.align import Aligned, Unaligned, align
@@ -113,7 +116,7 @@ def _token_choice(
         ties += _ties(index, (left, right), rows)
     censored, identical = _end(primary, shadow, aligned, stop)
     first = _first(primary, shadow, common, tau) if censored is None else None
-    return ChoiceComparison(
+    choice = ChoiceComparison(
         index=primary.index,
         primary_tokens=len(primary.tokens),
         shadow_tokens=len(shadow.tokens),
@@ -125,6 +128,20 @@ def _token_choice(
         finish_reasons=(primary.finish_reason, shadow.finish_reason),
         aligned_by=aligned.by,
         **arrays(positions),
+    )
+    return _finished_by_text(choice, primary, shadow) if censored == "unresolvable" else choice
+
+
+def _finished_by_text(choice: ChoiceComparison, primary: TokenStream, shadow: TokenStream) -> ChoiceComparison:
+    """Let the texts say what rows that name no token cannot; the token numbers up to there stay."""
+    text = _text_choice(primary, shadow)
+    at = text.first_text_difference
+    return replace(
+        choice,
+        identical=text.identical,
+        by_text=True,
+        first_text_difference=at,
+        censored=choice.censored if at is None else None,
     )
 
 
@@ -213,7 +230,7 @@ def _choice_findings(primary: TokenStream, shadow: TokenStream, choice: ChoiceCo
     if "cut" in (ended(primary), ended(shadow)):
         return []
     findings = list(found.tool_call_findings(primary, shadow))
-    if choice.diverged or choice.censored == "unresolvable":
+    if choice.diverged:
         return findings
     if choice.censored == "stop_string":
         return [*findings, found.STOP_HANDLING]

@@ -122,8 +122,8 @@ class ChoiceComparison(Struct, frozen=True):
     listed in ``positions`` (an engine that scores a sample of them). ``exposed`` is the number of positions at which the
     arms could have parted (the common prefix, plus the parting position itself). ``first`` is the first difference
     (``free`` mode only). ``flips`` are all top-1 disagreements (``forced`` mode only). ``identical``: same tokens to the
-    end and same finish reason (``free``), by text alone where ``by_text``; then ``first_text_difference`` (in code
-    points of reasoning, content, tool calls) stands for the difference. ``censored`` says why the arms stopped being
+    end and same finish reason (``free``), by text alone where ``by_text`` (from ``exposed`` on, where some rows named
+    tokens); then ``first_text_difference`` (in code points of reasoning, content, tool calls) stands for the difference. ``censored`` says why the arms stopped being
     comparable without a difference: ``end`` (both ended here), ``max_tokens``, ``stop_string``, ``cut``,
     ``unresolvable`` (no ids, and the next rows name no token), ``other``; None when they parted.
 

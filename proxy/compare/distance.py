@@ -67,15 +67,14 @@ def shared(p: Row, q: Row) -> list[tuple[float, float]]:
     A token whose text or bytes another one of the same row shares is left out: it then counts as part of the rest, which
     keeps bounds valid.
     """
-    entries = (*p.entries, *q.entries)
-    if all(entry.id is not None for entry in entries):
-        by = By.ID
-    elif all(entry.data for entry in entries):
-        by = By.BYTES
-    else:
-        by = By.TEXT
-    theirs = _by_key(q, by)
-    return [(mine, theirs[name]) for name, mine in _by_key(p, by).items() if name in theirs]
+    # Ids are the usual case, and this is the innermost loop of a comparison.
+    mine = {entry.id: entry.logprob for entry in p.entries}
+    theirs = {entry.id: entry.logprob for entry in q.entries}
+    if None not in mine and None not in theirs:
+        return [(logprob, theirs[name]) for name, logprob in mine.items() if name in theirs]
+    by = By.BYTES if all(entry.data for entry in (*p.entries, *q.entries)) else By.TEXT
+    named, others = _by_key(p, by), _by_key(q, by)
+    return [(logprob, others[name]) for name, logprob in named.items() if name in others]
 
 
 def _by_key(row: Row, by: By) -> dict[int | bytes | str, float]:
@@ -100,15 +99,15 @@ def lower_bounds(pairs: list[tuple[float, float]]) -> tuple[float, float]:
     inequality), so both are bounds, valid to 1e-6. Real lists may sum to more than 1: while either rest is below 1e-6 the
     smallest member joins it, which is a coarser partition and so still a bound; nothing is left: 0. Never renormalised.
     """
-    members = sorted(((exp(lp), exp(lq), lp - lq) for lp, lq in pairs), reverse=True)
-    p_rest = 1.0 - fsum(p for p, _, _ in members)
-    q_rest = 1.0 - fsum(q for _, q, _ in members)
-    while members and min(p_rest, q_rest) < MASS_ERROR:
-        members.pop()
-        p_rest = 1.0 - fsum(p for p, _, _ in members)
-        q_rest = 1.0 - fsum(q for _, q, _ in members)
+    members = sorted([(exp(lp), exp(lq), lp - lq) for lp, lq in pairs], reverse=True)
+    p_rest = 1.0 - fsum([member[0] for member in members])
+    q_rest = 1.0 - fsum([member[1] for member in members])
+    while members and (p_rest < MASS_ERROR or q_rest < MASS_ERROR):
+        p, q, _ = members.pop()
+        p_rest += p
+        q_rest += q
     if not members:
         return 0.0, 0.0
-    kl = fsum(p * ratio for p, _, ratio in members) + p_rest * log(p_rest / q_rest)
-    tv = 0.5 * (fsum(fabs(p - q) for p, q, _ in members) + fabs(p_rest - q_rest))
+    kl = fsum([p * ratio for p, _, ratio in members]) + p_rest * log(p_rest / q_rest)
+    tv = 0.5 * (fsum([fabs(p - q) for p, q, _ in members]) + fabs(p_rest - q_rest))
     return max(kl, 0.0), tv

@@ -6,7 +6,7 @@ cancel or a deadline is not: there the observation is censored. Labels are bound
 
 from __future__ import annotations
 
-from proxy.compare.token_stream import TokenStream
+from proxy.compare.token_stream import Token, TokenStream
 
 #: Finish reasons with which a model ends its own output.
 _OWN_END = ("stop", "tool_calls", "function_call")
@@ -35,16 +35,17 @@ def shorter_ended(primary: TokenStream, shadow: TokenStream, stop: tuple[str, ..
     """Return why the shorter of two streams with a common prefix ended; ``end`` is a difference, all else censors.
 
     Engines report a stop string like an end of sequence, so it is looked for in what was said; some keep its tokens in
-    their rows, some do not, and then the longer stream shows it where the shorter one ends.
+    their rows, some do not, and then the longer stream's next row shows its beginning.
     """
     shorter, longer = sorted((primary, shadow), key=lambda stream: len(stream.tokens))
     reason = ended(shorter)
     if reason != "end":
         return reason
-    said, more = _said(shorter), _said(longer)
+    said, more = _said(shorter.tokens), _said(longer.tokens)
+    upto = len(_said(longer.tokens[: len(shorter.tokens) + 1]))
     for text in stop:
         at = more.find(text, max(0, len(said) - len(text)))
-        if text in said or 0 <= at <= len(said):
+        if text in said or 0 <= at < upto:
             return "stop_string"
     return "end"
 
@@ -65,5 +66,5 @@ def visible(stream: TokenStream) -> str:
     return stream.reasoning + stream.text + calls
 
 
-def _said(stream: TokenStream) -> str:
-    return "".join(token.text for token in stream.tokens)
+def _said(tokens: tuple[Token, ...]) -> str:
+    return "".join(token.text for token in tokens)

@@ -7,6 +7,7 @@ arms of the same conversation are resampled together.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from hashlib import blake2b
 from math import exp, factorial
@@ -47,7 +48,7 @@ def weights(conversation: str) -> list[int]:
         digest = blake2b(f"{block}:{conversation}".encode(), digest_size=64).digest()
         for number in unpack(f"<{_PER_DIGEST}H", digest):
             uniform = (number + 0.5) / 65536.0
-            found.append(sum(uniform > edge for edge in _POISSON))
+            found.append(bisect_left(_POISSON, uniform))
     return found
 
 

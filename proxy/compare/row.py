@@ -94,19 +94,36 @@ def read_row(token: Token) -> Row:
     if token.logprob is None or not isfinite(token.logprob):
         ordered = tuple(sorted(entries, key=_order))
         return Row(ordered, None, _certain(ordered, None))
-    mine = next((entry for entry in entries if _is_chosen(entry, token)), None)
-    if mine is None:
-        mine = Alternative(token.logprob, token.id, token.text, token.data)
-        entries.append(mine)
+    listed = next((entry for entry in entries if _is_chosen(entry, token)), None)
+    if listed is not None:
+        entries.remove(listed)
+    mine = _chosen_entry(token, token.logprob, listed)
+    entries.append(mine)
     entries.sort(key=_order)
     ordered = tuple(entries)
     chosen = next(index for index, entry in enumerate(ordered) if entry is mine)
     return Row(ordered, chosen, _certain(ordered, chosen))
 
 
+def _chosen_entry(token: Token, logprob: float, listed: Alternative | None) -> Alternative:
+    """Return the chosen token as an entry: as the list has it (a merged row's text is not its own), the gaps filled in."""
+    if listed is None:
+        return Alternative(logprob, token.id, token.text, token.data)
+    return Alternative(
+        listed.logprob,
+        token.id if listed.id is None else listed.id,
+        token.text if listed.text is None else listed.text,
+        token.data if listed.data is None else listed.data,
+    )
+
+
 def value(row: Row, token: Named) -> float | None:
     """Return the logprob (nats) that the arm shows for a token; None when it shows none, or several that could be it."""
     found: float | None = None
+    if token.id is not None:
+        for entry in row.entries:
+            if entry.id == token.id:
+                return entry.logprob
     for entry in row.entries:
         if same(entry, token):
             if found is not None:
