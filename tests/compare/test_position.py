@@ -22,7 +22,7 @@ def test_every_number_of_a_position(make):
 
 def test_the_shift_follows_the_primarys_two_first_tokens(make):
     primary = make.token(1, -0.5, [(1, -0.5), (2, -1.5)])
-    turned = measured(make, primary, make.token(1, -1.5, [(2, -0.5), (1, -1.5)]))
+    turned = measured(make, primary, make.token(1, -1.5, [(2, -0.5), (1, -1.5), (3, -4.0)]))
     assert (turned.gap_shift, turned.shadow_gap) == (-2.0, 1.0)
     assert measured(make, primary, make.token(1, -0.5, [(1, -0.5), (3, -1.5)])).gap_shift is None
 
