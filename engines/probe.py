@@ -1,0 +1,271 @@
+"""What an engine is and can do, found out by asking it: footprint, capabilities, findings.
+
+House rules. Asks through the injected ``fetch`` only, a dozen small requests. An engine that cannot be used at all is a DialectError with a
+bounded reason (``capabilities.remedy`` says what to do); anything less is a finding. Nothing is assumed of an engine because of its name
+that a canary can show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from engines import canary
+from engines.capabilities import Capabilities, Finding, remedy
+from engines.dialect import Call, Defaults, Dialect, DialectError, Endpoint, Fetch, Json
+from engines.facts import Facts, as_object, gather, get
+from engines.footprint import Footprint, make
+from proxy.compare.token_stream import Reply, Token, TokenStream
+
+_PATHS = {Endpoint.CHAT: "/v1/chat/completions", Endpoint.COMPLETIONS: "/v1/completions"}
+#: A decode and a prefill of one model differ by at most a few tenths of a nat (bf16); beyond this they are not the same model.
+_SAME_MODEL = 2.0
+
+
+class Probe(Struct, frozen=True):
+    """One engine as found. ``defaults`` are the sampling values for what a client leaves out, as far as they are known."""
+
+    dialect: str
+    model: str
+    defaults: Defaults
+    footprint: Footprint
+    capabilities: Capabilities
+    findings: tuple[Finding, ...] = ()
+
+
+async def probe(
+    fetch: Fetch, dialect: Dialect, model: str | None = None, declared: Mapping[str, Any] | None = None
+) -> Probe:
+    """Probe one engine. ``model`` None takes the first it serves. Raises DialectError when it cannot be used at all."""
+    declared = declared or {}
+    entry = await _model_entry(fetch, model)
+    name = model or str(entry.get("id"))
+    facts = await gather(fetch, dialect.name, entry, dialect.defaults)
+    engine, reply = await _first(fetch, dialect, name)
+    seen, findings = await _capabilities(engine, reply)
+    seen = replace(seen, context_length=facts.context_length)
+    seen = _with_mode(seen, dialect, facts, declared)
+    facts.inferred["logprob_mode"] = seen.logprob_mode
+    if seen.logits_step in ("bf16", "fp16"):
+        facts.inferred["dtype"] = seen.logits_step
+    facts.probed["tokenizer_hash"] = await canary.tokenizer_hash(fetch, dialect, name)
+    facts.probed["chat_template_hash"] = await canary.chat_template_hash(fetch, dialect, name)
+    if dialect.name == "vllm" and reply.system_fingerprint:
+        facts.probed["config_hash"] = reply.system_fingerprint.rpartition("-")[2]
+    return Probe(
+        dialect=dialect.name,
+        model=name,
+        defaults=_declared_defaults(facts.defaults, declared),
+        footprint=make(facts.probed, facts.inferred, declared),
+        capabilities=seen,
+        findings=tuple(findings),
+    )
+
+
+async def _model_entry(fetch: Fetch, model: str | None) -> Json:
+    answer = await get(fetch, "/v1/models")
+    if answer.failure is not None:
+        raise DialectError(answer.failure, remedy(answer.failure))
+    if answer.status in (401, 403, 503):
+        raise DialectError(f"status_{answer.status}", remedy(f"status_{answer.status}"))
+    listed = as_object(answer).get("data")
+    entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    named = [entry for entry in entries if isinstance(entry.get("id"), str)]
+    wanted = [entry for entry in named if entry["id"] == model] if model else named
+    if wanted:
+        return wanted[0]
+    if model is None:
+        reason = "no_model" if isinstance(listed, list) else "not_an_engine"
+        raise DialectError(reason, remedy(reason))
+    return {"id": model}  # not every engine lists what it serves; the canary will tell
+
+
+class _Engine(Struct, frozen=True):
+    """What every question of a probe needs."""
+
+    fetch: Fetch
+    dialect: Dialect
+    model: str
+    endpoint: Endpoint
+
+    async def send(self, body: Json) -> Reply:
+        return self.dialect.read(self.endpoint, body, await self.fetch(Call(_PATHS[self.endpoint], body)))
+
+    async def ask(self, top: int, *, length: int = canary.LENGTH, temperature: float = 0.0) -> Reply:
+        """Ask the canary with ``top`` alternatives."""
+        asked = canary.question(self.endpoint, self.model, length=length, temperature=temperature)
+        return await self.send(self.dialect.ask(self.endpoint, {**asked, "seed": 1} if temperature else asked, top))
+
+
+async def _first(fetch: Fetch, dialect: Dialect, model: str) -> tuple[_Engine, Reply]:
+    """Ask the canary as a chat, or as a completion where there is no chat. Raises DialectError when neither is answered."""
+    errors: list[str] = []
+    for endpoint in (Endpoint.CHAT, Endpoint.COMPLETIONS):
+        engine = _Engine(fetch, dialect, model, endpoint)
+        reply = await engine.ask(5)
+        if reply.error == "status_400":  # fewer alternatives than five are allowed, or none
+            reply = await engine.send(canary.question(endpoint, model))
+        if reply.error is None:
+            return engine, reply
+        errors.append(reply.error)
+    raise DialectError(errors[0], remedy(errors[0]))
+
+
+async def _capabilities(engine: _Engine, reply: Reply) -> tuple[Capabilities, list[Finding]]:
+    choice = reply.choices[0]
+    seen = Capabilities(
+        chat=engine.endpoint is Endpoint.CHAT, token_ids=choice.has_ids, text_only=not choice.has_logprobs
+    )
+    top, longest = await _most_alternatives(engine)
+    if longest is None and seen.text_only:
+        return seen, [_NO_LOGPROBS]
+    if longest is not None and seen.text_only:  # five were too many, fewer are not
+        choice = longest
+        seen = replace(seen, text_only=False, token_ids=choice.has_ids)
+    findings: list[Finding] = []
+    if top < 2:
+        findings.append(
+            Finding(
+                "alternatives_incomplete", f"it gives {top} alternatives", "allow more: ties and near ties need two"
+            )
+        )
+    mode = canary.values_mode(choice.tokens)
+    if mode is not None:
+        findings.append(_not_logprobs(mode))
+    seen = replace(
+        seen,
+        top_logprobs=top,
+        rows_per_token=not choice.rows_missing and choice.count in (None, len(choice.tokens)),
+        logits_step=canary.logits_step(choice.tokens if longest is None else longest.tokens),
+        logprob_mode=mode or await _mode(engine) or "unknown",
+        stream_same=await _stream_same(engine, choice, min(top, 5)),
+    )
+    if seen.stream_same is False:
+        findings.append(
+            Finding(
+                "stream_misaligned",
+                "a stream tells other tokens than a whole reply",
+                "nothing to do: streams without all tokens are counted as incomparable, or compared through another source",
+            )
+        )
+    seen, problem = await _forced(engine, choice, reply.prompt_tokens, seen)
+    return seen, [*findings, problem] if problem else findings
+
+
+_NO_LOGPROBS = Finding(
+    "no_logprobs",
+    "its replies carry no logprobs",
+    "start it so that it gives them (vLLM: --max-logprobs, LMDeploy: --logprobs-mode), or use another server: for Transformers,"
+    " `parhelion engine reference`; without them only texts are compared",
+    severe=True,
+)
+
+
+def _not_logprobs(mode: str) -> Finding:
+    return Finding(
+        "logprob_mode",
+        f"its logprobs are {'logits' if mode == 'logits' else 'renormalised after sampling'}, not logprobs",
+        "start it with raw logprobs (vLLM: --logprobs-mode raw_logprobs); values are not compared until then",
+        severe=True,
+    )
+
+
+async def _most_alternatives(engine: _Engine) -> tuple[int, TokenStream | None]:
+    """Find how many alternatives it gives of the twenty that are asked for by default, and a choice that has them."""
+    allowed = engine.dialect.max_top_logprobs
+    most = 20 if allowed is None else min(20, allowed)
+    for wanted in sorted({most, min(most, 5), min(most, 2)}, reverse=True):
+        reply = await engine.ask(wanted)
+        if reply.error is None and reply.choices[0].has_logprobs:
+            tops = [len(token.top) for token in reply.choices[0].tokens if token.logprob is not None]
+            return min(wanted, max(tops)), reply.choices[0]
+    return 0, None
+
+
+async def _mode(engine: _Engine) -> str | None:
+    """Compare the first position's list at temperature 1 and 0.5: the same where values are raw."""
+    rows: list[Token] = []
+    for temperature in (1.0, 0.5):
+        reply = await engine.ask(5, length=1, temperature=temperature)
+        if reply.error is not None or not reply.choices[0].tokens:
+            return None
+        rows.append(reply.choices[0].tokens[0])
+    return canary.scaled(*rows)
+
+
+async def _stream_same(engine: _Engine, whole: TokenStream, top: int) -> bool | None:
+    """Ask the canary as a stream, as the live path would: does it show the same tokens? None when a stream is never asked for them."""
+    if engine.dialect.inject is None:
+        return None
+    asked = {**canary.question(engine.endpoint, engine.model), "stream": True}
+    reply = await engine.send(engine.dialect.inject(engine.endpoint, asked, top))
+    if reply.error is not None or not reply.choices or reply.choices[0].rows_missing:
+        return False
+    stream = reply.choices[0]
+    if whole.has_ids and stream.has_ids:
+        return [token.id for token in whole.tokens] == [token.id for token in stream.tokens]
+    return [token.text for token in whole.tokens] == [token.text for token in stream.tokens]
+
+
+async def _forced(
+    engine: _Engine, choice: TokenStream, prompt_tokens: int | None, seen: Capabilities
+) -> tuple[Capabilities, Finding | None]:
+    """Render the canary, check the ids against usage, score the canary's own tokens and measure decode against scoring."""
+    dialect = engine.dialect
+    if dialect.prompt_ids is None or dialect.score is None or not choice.has_ids:
+        return seen, Finding(
+            "no_forced_scoring", "given tokens cannot be scored", "nothing to do: it is compared in free mode only"
+        )
+    asked = canary.question(engine.endpoint, engine.model)
+    ids = tuple(token.id for token in choice.tokens if token.id is not None)
+    try:
+        prompt = (await dialect.prompt_ids(engine.fetch, engine.endpoint, asked))[0]
+        if prompt_tokens not in (None, len(prompt)):
+            text = f"it renders {len(prompt)} prompt tokens, but generates from {prompt_tokens}"
+            return seen, Finding(
+                "prompt_tokens", text, "forced scoring is off, since it would start from another prompt"
+            )
+        rows = await dialect.score(engine.fetch, engine.model, prompt, ids, max(2, min(5, seen.top_logprobs)))
+    except DialectError as error:
+        return seen, Finding("no_forced_scoring", f"scoring given tokens failed: {error.reason}", remedy(error.reason))
+    seen = replace(seen, prompt_ids=True)
+    gaps = [
+        abs(row.token.logprob - own)
+        for row in rows
+        if row.token.logprob is not None and (own := choice.tokens[row.index].logprob) is not None
+    ]
+    if not gaps or max(gaps) > _SAME_MODEL:
+        text = f"its scoring is {max(gaps):.2f} nats off its own decoding" if gaps else "its scoring gives no values"
+        return seen, Finding("no_forced_scoring", text, "forced scoring is off: it does not score what it decodes")
+    return replace(seen, forced=True, self_noise=max(gaps), self_noise_median=median(gaps)), None
+
+
+def _with_mode(seen: Capabilities, dialect: Dialect, facts: Facts, declared: Mapping[str, Any]) -> Capabilities:
+    """Settle the logprob mode: declared, else stated by the engine, else observed, else as its documents say."""
+    stated = declared.get("logprob_mode") or facts.probed.get("logprob_mode")
+    if isinstance(stated, str):
+        return replace(seen, logprob_mode=stated)
+    if seen.logprob_mode == "unknown" and not seen.text_only:
+        return replace(seen, logprob_mode=dialect.logprob_mode)
+    return seen
+
+
+def _declared_defaults(known: Defaults, declared: Mapping[str, Any]) -> Defaults:
+    """Let ``declare`` say sampling defaults that no route shows."""
+
+    def number(name: str, otherwise: float | None) -> float | None:
+        value = declared.get(name)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else otherwise
+
+    top_k = number("top_k", known.top_k)
+    return Defaults(
+        temperature=number("temperature", known.temperature),
+        top_p=number("top_p", known.top_p),
+        top_k=None if top_k is None else int(top_k),
+        min_p=number("min_p", known.min_p),
+        max_tokens_completions=known.max_tokens_completions,
+    )
