@@ -39,6 +39,8 @@ class Slot(IntEnum):
     HANDED_OVER counts exchanges whose first byte went to a judge; SHED_QUEUE those dropped because the hand-over queue
     was full, SHED_CAPTURE those over the capture limit; QUEUED (a gauge) those still waiting in this process.
     SAMPLED + OFFERED = SHED_* + QUEUED + HANDED_OVER + those whose reply is still open (OPEN_SAMPLED, a gauge).
+    INJECTED counts requests sent with logprobs on our account, INJECT_REFUSED those of them that were refused and sent again as they came.
+    The gauges (OPEN_*, QUEUED*, CLIENT_CONNECTIONS) of a process that is gone stand for what it lost.
     """
 
     RECEIVED = 0
@@ -57,6 +59,8 @@ class Slot(IntEnum):
     PRIMARY_UNREACHABLE = 13
     CLIENT_CONNECTIONS = 14
     OPTED_OUT = 15
+    INJECTED = 16
+    INJECT_REFUSED = 17
 
 
 _SINGLE = 64  # room to grow without a new layout

@@ -1,0 +1,144 @@
+"""The copy of one sampled exchange: references to the bytes that passed, with the time each piece of the reply arrived.
+
+House rules. Nothing is parsed, and nothing that can be a credential is kept: headers by allow-list, a query without the values of
+parameters that look like keys, the sampling header as a keyed hash. A capture over ``limits.capture_bytes`` is shed at once with what it
+holds; so is one for which the hand-over budget has no room. Every way out leaves the counters' equation exact.
+"""
+
+from __future__ import annotations
+
+import re
+
+from proxy.counters import Counters, Slot
+from proxy.exchange import Ended, Exchange
+from proxy.traffic.handoff import Handoff
+from proxy.traffic.request_head import Field, RequestHead
+from proxy.traffic.sample import Standing
+
+_REQUEST_HEADERS = frozenset({
+    b"content-type", b"content-encoding", b"accept", b"accept-encoding", b"user-agent", b"traceparent",
+    b"openai-beta", b"anthropic-version", b"anthropic-beta",
+})  # fmt: skip
+_REPLY_HEADERS = frozenset({
+    b"content-type", b"content-encoding", b"server", b"retry-after", b"openai-model", b"openai-version", b"openai-processing-ms",
+})  # fmt: skip
+_SECRET = re.compile(
+    r"([?&][^=&]*(?:key|token|secret|sig|signature|password|auth|code|credential)[^=&]*=)[^&]*", re.IGNORECASE
+)
+#: What a piece costs beside its bytes (object headers, tuple, list slot): a flood of one-byte pieces must not slip under the limit.
+_PIECE = 96
+
+
+class Capture:
+    """One open capture. Made for a request whose standing is SAMPLED or OFFERED, and settled exactly once: shed or closed."""
+
+    __slots__ = (
+        "_counters", "_handoff", "_limit", "_number", "_pieces", "_request", "_request_headers", "_size",
+        "_started", "_target", "_zero", "head_us", "in_flight", "incarnation", "injected", "method", "offered", "open",
+        "response_headers", "status", "u",
+    )  # fmt: skip
+
+    def __init__(
+        self, counters: Counters, handoff: Handoff, head: RequestHead, standing: Standing, *,
+        incarnation: str, number: str, u: float | None, limit: int, started: float, zero: float, in_flight: int,
+        key_hash: tuple[bytes, bytes] | None,
+    ) -> None:  # fmt: skip
+        self._counters = counters
+        self._handoff = handoff
+        self._limit = limit
+        self._number = number
+        self.u = u
+        self.offered = standing is Standing.OFFERED
+        self._started = started
+        self._zero = zero  # the monotonic clock at ``started``
+        self._request: list[bytes] = []
+        self._pieces: list[tuple[int, bytes]] = []
+        self._size = 0
+        self._target = without_secrets(head.target.decode("latin-1"))
+        self._request_headers = allowed(head.fields, _REQUEST_HEADERS) + ((key_hash,) if key_hash else ())
+        self.method = head.method.decode()
+        self.incarnation = incarnation
+        self.in_flight = in_flight
+        self.injected = False
+        self.status = 0
+        self.head_us = 0
+        self.response_headers: tuple[tuple[bytes, bytes], ...] = ()
+        self.open = True
+        counters.add(Slot.OPEN_SAMPLED)
+
+    def request(self, piece: bytes) -> None:
+        """Keep a piece of the request's body."""
+        if self._room(len(piece)):
+            self._request.append(piece)
+
+    def reply_head(self, status: int, fields: list[Field], clock: float) -> None:
+        """Note the primary's reply head; ``clock`` is the monotonic clock now."""
+        self.status = status
+        self.head_us = self._micros(clock)
+        self.response_headers = allowed(fields, _REPLY_HEADERS)
+
+    def reply(self, piece: bytes, clock: float) -> None:
+        """Keep a piece of the reply's body, which arrived at ``clock``."""
+        if self._room(len(piece)):
+            self._pieces.append((self._micros(clock), piece))
+
+    def restart(self) -> None:
+        """Forget the reply so far: the primary is asked again."""
+        freed = sum(len(piece) + _PIECE for _, piece in self._pieces)
+        self._size -= freed
+        self._handoff.hold(-freed)
+        self._pieces.clear()
+        self.status = 0
+        self.injected = False
+
+    def shed(self, slot: Slot) -> None:
+        """Give the capture up, counted under ``slot``; later pieces are ignored."""
+        if self.open:
+            self._settle()
+            self._counters.add(slot)
+
+    def close(self, ended: Ended, clock: float) -> None:
+        """Hand the exchange over, now that it has ended. Ignored when it was shed before."""
+        if not self.open:
+            return
+        exchange = Exchange(
+            id=self._number, incarnation=self.incarnation, started=self._started, u=self.u, method=self.method,
+            target=self._target, request_headers=self._request_headers, request_body=b"".join(self._request),
+            status=self.status, response_headers=self.response_headers, pieces=tuple(self._pieces), head_us=self.head_us,
+            end_us=self._micros(clock), ended=ended, injected=self.injected, in_flight=self.in_flight, offered=self.offered,
+        )  # fmt: skip
+        self._settle()
+        self._handoff.offer(exchange)
+
+    def _room(self, length: int) -> bool:
+        if not self.open:
+            return False
+        size = length + _PIECE
+        if self._size + size > self._limit:
+            self.shed(Slot.SHED_CAPTURE)
+            return False
+        if not self._handoff.hold(size):
+            self.shed(Slot.SHED_QUEUE)
+            return False
+        self._size += size
+        return True
+
+    def _settle(self) -> None:
+        self.open = False
+        self._counters.add(Slot.OPEN_SAMPLED, -1)
+        self._handoff.hold(-self._size)
+        self._request.clear()
+        self._pieces.clear()
+
+    def _micros(self, clock: float) -> int:
+        return int((clock - self._zero) * 1e6)
+
+
+def allowed(fields: list[Field], names: frozenset[bytes]) -> tuple[tuple[bytes, bytes], ...]:
+    """Return the fields on the list, names lower-cased."""
+    return tuple((lower, value) for lower, _, value in fields if lower in names)
+
+
+def without_secrets(target: str) -> str:
+    """Return the target; query parameters that look like credentials lose their values."""
+    return _SECRET.sub(r"\1", target) if "?" in target else target

@@ -1,0 +1,201 @@
+"""The way out of a traffic process: exchanges to the judge over a unix socket, in batches, never waiting.
+
+House rules. ``offer`` returns at once whatever the judge does. What waits is bounded by ``queue_bytes`` (captures still open count
+too); beyond that the newest is dropped and counted. What has been given to the transport counts as handed over: if the judge dies then,
+its loss is seen by the next ``Hello`` and the counters. A missing, dead or hung judge is tried again from the coarse timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import cast
+
+from proxy.counters import Counters, Slot
+from proxy.exchange import Exchange
+from proxy.traffic.wire import Hello, encode_frame
+
+_BATCH = 256 << 10
+_HIGH_WATER = 512 << 10  # with one more batch on top the transport holds less than 1 MiB
+_GATHER = 0.002  # how long finished exchanges gather into one write
+_FIRST_RETRY = 0.25
+_LONGEST_RETRY = 5.0
+_HUNG = 30.0  # a judge that takes nothing for this long is left for a new connection: there may be a new judge
+
+
+class _Line(asyncio.Protocol):
+    """One connection to a judge; tells its owner what happens to it."""
+
+    def __init__(self, owner: Handoff) -> None:
+        self._owner = owner
+        self.transport: asyncio.WriteTransport | None = None
+        self.paused = False
+        self.paused_at = 0.0
+        self.closed = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.WriteTransport", transport)
+        self.transport.set_write_buffer_limits(high=_HIGH_WATER)
+        self._owner._up(self)  # noqa: SLF001 - the two halves of one thing
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter: the rest is lost
+        self.transport = None
+        self.closed.set()
+        self._owner._down(self)  # noqa: SLF001 - the two halves of one thing
+
+    async def end(self, seconds: float) -> None:
+        """Close; what is in the transport still goes out if the judge reads it in time."""
+        if self.transport is None:
+            return
+        self.transport.close()
+        try:
+            async with asyncio.timeout(seconds):
+                await self.closed.wait()
+        except TimeoutError:
+            self.transport.abort()
+            await self.closed.wait()
+
+    def pause_writing(self) -> None:
+        self.paused = True
+        self.paused_at = self._owner.now()
+
+    def resume_writing(self) -> None:
+        self.paused = False
+        self._owner._flush()  # noqa: SLF001 - the two halves of one thing
+
+
+class Handoff:
+    """The queue and the connection of one traffic process (``incarnation``) to the judge listening at ``path``."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, path: str, incarnation: str, counters: Counters, queue_bytes: int
+    ) -> None:
+        self._loop = loop
+        self._path = path
+        self._incarnation = incarnation
+        self._counters = counters
+        self._limit = queue_bytes
+        self._queue: deque[bytes] = deque()
+        self._held = 0  # bytes of captures still open
+        self._partial: memoryview | None = None  # rest of a frame whose first slice has gone out
+        self._line: _Line | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._retry_at = 0.0
+        self._retry = _FIRST_RETRY
+        self._gathering: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def now(self) -> float:
+        """Read the loop's clock."""
+        return self._loop.time()
+
+    def hold(self, size: int) -> bool:
+        """Take ``size`` bytes (negative: give back) of the budget for an open capture; false, and nothing taken, when there is no room."""
+        if size > 0 and self._held + self._counters[Slot.QUEUED_BYTES] + size > self._limit:
+            return False
+        self._held += size
+        return True
+
+    def offer(self, exchange: Exchange) -> None:
+        """Queue an exchange, or drop and count it. Never waits, never raises."""
+        counters = self._counters
+        frame = encode_frame(exchange)
+        if self._closed or self._held + counters[Slot.QUEUED_BYTES] + len(frame) > self._limit:
+            counters.add(Slot.SHED_QUEUE)
+            return
+        self._queue.append(frame)
+        counters.add(Slot.QUEUED)
+        counters.add(Slot.QUEUED_BYTES, len(frame))
+        if self._gathering is None and self._line is not None:
+            self._gathering = self._loop.call_later(_GATHER, self._gathered)
+
+    def tick(self, now: float) -> None:
+        """Connect when there is no connection and the time has come; leave a hung judge. Called by the coarse timer."""
+        line = self._line
+        if line is None:
+            if self._connecting is None and now >= self._retry_at and not self._closed:
+                self._connecting = self._loop.create_task(self._connect())
+        elif line.paused and now - line.paused_at > _HUNG and line.transport is not None:
+            line.transport.abort()
+
+    async def close(self, seconds: float) -> None:
+        """Give what waits up to ``seconds`` to leave, then close; the rest is counted as shed."""
+        end = self.now() + seconds
+        while (self._queue or self._partial is not None) and self._line is not None and self.now() < end:
+            self._flush()
+            await asyncio.sleep(0.005)
+        self._closed = True
+        for handle in (self._gathering, self._connecting):
+            if handle is not None:
+                handle.cancel()
+        self._gathering = None
+        if self._connecting is not None:
+            await asyncio.gather(self._connecting, return_exceptions=True)
+        while self._queue:
+            self._unqueue(self._queue.popleft())
+            self._counters.add(Slot.SHED_QUEUE)
+        if self._line is not None:
+            await self._line.end(end - self.now())
+
+    async def _connect(self) -> None:
+        try:
+            async with asyncio.timeout(_LONGEST_RETRY):
+                await self._loop.create_unix_connection(lambda: _Line(self), self._path)
+        except (OSError, TimeoutError):
+            self._retry_at = self.now() + self._retry
+            self._retry = min(self._retry * 2, _LONGEST_RETRY)
+        finally:
+            self._connecting = None
+
+    def _up(self, line: _Line) -> None:
+        self._line = line
+        self._retry = _FIRST_RETRY
+        assert line.transport is not None
+        line.transport.write(encode_frame(Hello(self._incarnation, self._counters[Slot.HANDED_OVER])))
+        self._flush()
+
+    def _down(self, line: _Line) -> None:
+        if line is self._line:
+            self._line = None
+            self._partial = None
+            self._retry_at = self.now() + self._retry
+            self._retry = min(self._retry * 2, _LONGEST_RETRY)
+
+    def _gathered(self) -> None:
+        self._gathering = None
+        self._flush()
+
+    def _flush(self) -> None:
+        line = self._line
+        while (
+            line is not None
+            and line.transport is not None
+            and not line.paused
+            and (self._queue or self._partial is not None)
+        ):
+            line.transport.write(self._next_batch())
+
+    def _next_batch(self) -> bytes:
+        """Up to ``_BATCH`` bytes of frames; a frame begins to count as handed over with its first byte."""
+        batch: list[bytes | memoryview] = []
+        size = 0
+        if self._partial is not None:
+            batch.append(self._partial[:_BATCH])
+            size = len(batch[0])
+            self._partial = self._partial[size:] if size < len(self._partial) else None
+        while self._queue and size < _BATCH:
+            frame = self._queue.popleft()
+            self._unqueue(frame)
+            self._counters.add(Slot.HANDED_OVER)
+            room = _BATCH - size
+            if len(frame) > room:
+                self._partial = memoryview(frame)[room:]
+                batch.append(memoryview(frame)[:room])
+                break
+            batch.append(frame)
+            size += len(frame)
+        return b"".join(batch)
+
+    def _unqueue(self, frame: bytes) -> None:
+        self._counters.add(Slot.QUEUED, -1)
+        self._counters.add(Slot.QUEUED_BYTES, -len(frame))

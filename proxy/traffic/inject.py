@@ -1,0 +1,168 @@
+"""Logprobs asked for on our account (``primary.logprobs: inject``): the request is enlarged, the reply is stripped again.
+
+House rules. The one declared exception to byte identity, and it can never break a client: what cannot be enlarged goes out as it came,
+what cannot be stripped (another content type, a coding, a body over the limit, an event that is no JSON) is passed on as it came, and
+a refusal of the enlarged request is answered by sending the client's own (``refused``). No socket here: bytes in, bytes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import orjson
+
+from engines.dialect import Dialect, DialectError, Endpoint
+from proxy.compare.sse import Event, SseReader, SseTooLarge
+from proxy.traffic import reply_head
+from proxy.traffic.reply_head import Framing, ReplyHead
+
+TOP = 20  # the most alternatives vLLM, SGLang and OpenAI give by default
+
+_JSON = b"application/json"
+
+
+class _Mode(Enum):
+    AS_IT_IS = 1
+    WHOLE = 2
+    STREAM = 3
+
+
+class Injection:
+    """One exchange: ``gather`` the request's body, ``shape`` it, then ``head``, ``piece`` and ``end`` for the reply."""
+
+    def __init__(self, dialect: Dialect, endpoint: str, limit: int) -> None:
+        self._dialect = dialect
+        self._endpoint = Endpoint(endpoint)
+        self._limit = limit
+        self._request: list[bytes] = []
+        self._size = 0
+        self._client_body: dict[str, Any] = {}
+        self._mode = _Mode.AS_IT_IS
+        self._held_head: ReplyHead | None = None
+        self._held: list[bytes] = []
+        self._reader = SseReader(limit)
+        self._pending = b""
+
+    # -- the request
+
+    def gather(self, piece: bytes) -> bool:
+        """Keep a piece; false when the body is over the limit (the piece is kept all the same: take everything with ``gathered``)."""
+        self._request.append(piece)
+        self._size += len(piece)
+        return self._size <= self._limit
+
+    @property
+    def gathered(self) -> bytes:
+        """The client's body as far as it has come."""
+        return b"".join(self._request)
+
+    def shape(self, wanted: Callable[[dict[str, Any]], bool]) -> bytes | None:
+        """Return the enlarged body; None when it must go as it came: not a JSON object, not ``wanted``, not for this dialect."""
+        try:
+            body = orjson.loads(self.gathered)
+            if not isinstance(body, dict) or not wanted(body):
+                return None
+            most = self._dialect.max_top_logprobs
+            enlarged = self._dialect.ask(self._endpoint, body, TOP if most is None else min(TOP, most))
+            self._client_body = body
+            return orjson.dumps(enlarged)
+        except (orjson.JSONDecodeError, orjson.JSONEncodeError, DialectError):
+            return None
+
+    # -- the reply
+
+    @staticmethod
+    def refused(status: int) -> bool:
+        """Tell whether a status may be the enlargement's fault, so that the client's own request is to be sent.
+
+        Credentials, rate limits and an overloaded or absent engine are not.
+        """
+        return (400 <= status < 500 and status not in (401, 403, 429)) or status in (500, 501)
+
+    def head(self, head: ReplyHead) -> ReplyHead | None:
+        """Return the head to send now; None while the body must be whole first."""
+        coding = head.value(b"content-encoding")
+        kind = (head.value(b"content-type") or b"").partition(b";")[0].strip().lower()
+        if head.status != 200 or (coding is not None and coding.strip().lower() != b"identity"):
+            return head
+        if head.stream:
+            self._mode = _Mode.STREAM
+            return reply_head.as_chunked(head) if head.framing is Framing.LENGTH else head
+        if kind == _JSON:
+            self._mode = _Mode.WHOLE
+            self._held_head = head
+            return None
+        return head
+
+    def piece(self, piece: bytes) -> tuple[ReplyHead | None, bytes]:
+        """Return what to send for a piece that came: a head that was held back, and bytes (either may be nothing)."""
+        match self._mode:
+            case _Mode.AS_IT_IS:
+                return None, piece
+            case _Mode.STREAM:
+                return None, self._stream(piece)
+            case _Mode.WHOLE:
+                self._held.append(piece)
+                if sum(map(len, self._held)) <= self._limit:
+                    return None, b""
+                return self.give_up()
+
+    def give_up(self) -> tuple[ReplyHead | None, bytes]:
+        """Everything held back, as it came; the rest will follow as it comes."""
+        self._mode = _Mode.AS_IT_IS
+        head, self._held_head = self._held_head, None
+        held, self._held = b"".join(self._held) + self._pending, []
+        self._pending = b""
+        return head, held
+
+    def end(self) -> tuple[ReplyHead | None, bytes]:
+        """Return what to send at the end of the reply."""
+        match self._mode:
+            case _Mode.AS_IT_IS:
+                return None, b""
+            case _Mode.STREAM:
+                return None, b"".join(self._strip_event(event) for event in self._reader.finish())
+            case _Mode.WHOLE:
+                assert self._held_head is not None
+                data = b"".join(self._held)
+                body = self._strip(data)
+                head = self._held_head if body is data else reply_head.with_length(self._held_head, len(body))
+                return head, body
+
+    def _stream(self, piece: bytes) -> bytes:
+        self._pending += piece
+        try:
+            events = self._reader.feed(piece)
+        except SseTooLarge:
+            return self.give_up()[1]
+        self._pending = self._pending[sum(len(event.raw) for event in events) :]
+        return b"".join(self._strip_event(event) for event in events)
+
+    def _strip_event(self, event: Event) -> bytes:
+        if not event.dispatched:
+            return event.raw
+        stripped = self._strip(event.data)
+        if stripped is event.data:
+            return event.raw
+        if not stripped:
+            return b""
+        lines = [line for line in event.raw.splitlines() if line and not line.startswith(b"data")]
+        ending = event.raw[len(event.raw.rstrip(b"\r\n")) :]
+        return b"".join(line + b"\n" for line in lines) + b"data: " + stripped + ending
+
+    def _strip(self, data: bytes) -> bytes:
+        """Take out what ``ask`` added: the same object when nothing changes or it is not ours to read, empty when it is to be dropped."""
+        try:
+            parsed = orjson.loads(data)
+            if not isinstance(parsed, dict):
+                return data
+            before = orjson.dumps(parsed)
+            stripped = self._dialect.strip(self._endpoint, self._client_body, parsed)
+            if stripped is None:
+                return b""
+            after = orjson.dumps(stripped)
+            return data if after == before else after
+        except (orjson.JSONDecodeError, orjson.JSONEncodeError, DialectError):
+            return data

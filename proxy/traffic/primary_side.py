@@ -1,0 +1,151 @@
+"""One connection to the primary: writes a request as it comes and passes every piece of the reply on at once.
+
+House rules. Bytes and flow only: what a reply means is read by ``ReplyReader``, what happens to it is decided by the relay. A connection whose
+last reply was not whole, clean and kept alive by the peer is never used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING, cast
+
+from proxy.traffic.reply_reader import ReplyReader
+
+if TYPE_CHECKING:
+    from proxy.traffic.pool import Pool
+    from proxy.traffic.relay import Relay
+
+_HIGH_WATER = 64 << 10
+
+
+class PrimarySide(asyncio.Protocol):
+    """``reused`` tells a connection that has answered before: only such a one can be stale."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._transport: asyncio.Transport | None = None
+        self._relay: Relay | None = None
+        self._reader = ReplyReader()
+        self._slice = -1
+        self.deadline = float("inf")
+        self.reused = False
+        self.closed = asyncio.Event()
+
+    @property
+    def silent(self) -> bool:
+        """Tell whether not one byte of the reply has come."""
+        return self._reader.silent
+
+    def usable(self, now: float) -> bool:
+        """Tell whether an idle connection may carry another request."""
+        return self._transport is not None and not self._transport.is_closing() and now < self.deadline
+
+    def serve(self, relay: Relay) -> None:
+        """Carry one exchange from now on."""
+        self._relay = relay
+        self.deadline = float("inf")
+        self._reader.begin(relay.method)
+        relay.attached(self)
+
+    def send(self, pieces: list[bytes]) -> None:
+        """Write bytes of the request."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.writelines(pieces)
+
+    def pause_reading(self) -> None:
+        """Read no more for now: the client does not keep up."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Close an idle connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Break off, now: a generating engine sees its client leave. The relay hears nothing more."""
+        self._relay = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    def expired(self) -> None:
+        """Close when the idle time is over."""
+        self.deadline = float("inf")
+        self._pool.forget(self)
+        self.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+        self._pool.opened(self)
+        self._slice = self._pool.deadlines.watch(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Read and pass on."""
+        relay = self._relay
+        if relay is None:
+            self.abort()  # an answer nobody asked for
+            return
+        clock = monotonic()
+        reader = self._reader
+        reader.feed(data)
+        if reader.heads or reader.pieces:
+            relay.reply(reader.heads, reader.pieces, clock)
+            if self._relay is None:  # the relay broke off
+                return
+        if reader.faulty:
+            self.abort()
+            relay.primary_faulty()
+        elif reader.complete:
+            self._over(relay, clock)
+
+    def eof_received(self) -> bool:
+        """End; nothing is written after the peer has closed."""
+        self._ended(clean=True)
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._transport = None
+        self._pool.deadlines.drop(self, self._slice)
+        self._pool.lost(self)
+        self.closed.set()
+        self._ended(clean=exc is None)
+
+    def pause_writing(self) -> None:
+        """Hold the upload."""
+        if self._relay is not None:
+            self._relay.upload_blocked()
+
+    def resume_writing(self) -> None:
+        """Let the upload go on."""
+        if self._relay is not None:
+            self._relay.upload_free()
+
+    def _over(self, relay: Relay, clock: float) -> None:
+        reader = self._reader
+        assert reader.head is not None
+        self._relay = None
+        if reader.keep and not reader.extra and relay.request_sent:
+            self.reused = True
+            self.resume_reading()
+            self._pool.give_back(self, reader.head.patience)
+        else:
+            self.abort()
+        relay.reply_over(clock)
+
+    def _ended(self, *, clean: bool) -> None:
+        relay, self._relay = self._relay, None
+        if relay is None:
+            return
+        if clean and self._reader.ends_with_connection:
+            relay.reply_over(monotonic())
+        else:
+            relay.primary_lost(self)

@@ -1,0 +1,101 @@
+"""One traffic process from start to drain: the composition of the live path.
+
+House rules. ``serve`` is handed a bound socket, an incarnation and when to stop; it makes the counters file, watches nothing else and knows neither the
+command line nor the other processes. The judge may come, go or never exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from engines.dialect import Dialect
+from proxy.config import Config
+from proxy.counters import Counters
+from proxy.traffic.client_side import ClientSide
+from proxy.traffic.deadlines import Deadlines
+from proxy.traffic.handoff import Handoff
+from proxy.traffic.service import Service, snapshot_of
+
+_BACKLOG = 2048  # the kernel's own cap (somaxconn) is 4096 since Linux 5.4
+_FLUSH = 2.0  # how long the hand-over queue may take to leave at the end
+
+
+async def serve(
+    config: Config, *, incarnation: str, sock: socket.socket, ready: Callable[[], None], stop: asyncio.Event
+) -> None:
+    """Serve clients on ``sock`` until ``stop`` is set, then drain for up to ``config.drain`` seconds.
+
+    Raises OSError when the state directory or the counters file cannot be made, ValueError for a primary URL that cannot be used.
+    """
+    loop = asyncio.get_running_loop()
+    state = Path(config.state)
+    snapshot = snapshot_of(config, config.sampling.salt or kept_salt(state), _dialect(config))
+    (state / "counters").mkdir(parents=True, exist_ok=True)
+    counters = Counters.create(state / "counters" / f"{incarnation}.bin")
+    try:
+        deadlines = Deadlines(loop, round_seconds=min(1.0, snapshot.head, snapshot.idle))
+        handoff = Handoff(loop, str(state / "judge.sock"), incarnation, counters, config.limits.queue_bytes)
+        service = Service(
+            loop, snapshot, incarnation=incarnation, counters=counters, deadlines=deadlines, handoff=handoff
+        )
+        deadlines.every_tick(handoff.tick)
+        server = await loop.create_server(lambda: ClientSide(service), sock=sock, backlog=_BACKLOG)
+        deadlines.start()
+        handoff.tick(loop.time())
+        ready()
+        try:
+            await stop.wait()
+        finally:
+            server.close()
+            await _drain(service, config.drain)
+            await handoff.close(_FLUSH)
+            deadlines.stop()
+    finally:
+        counters.close()
+
+
+async def _drain(service: Service, seconds: float) -> None:
+    """Let open exchanges end, for a while; then break off what is left."""
+    service.draining = True
+    for client in list(service.clients):
+        client.drain()
+    try:
+        async with asyncio.timeout(seconds):
+            await service.idle.wait()
+    except TimeoutError:
+        for client in list(service.clients):
+            client.abort()
+        await service.idle.wait()
+    finally:
+        await service.close()
+
+
+def kept_salt(state: Path) -> str:
+    """Return the installation's salt, made on first use and kept in the state directory. Raises OSError."""
+    state.mkdir(parents=True, exist_ok=True)
+    path = state / "salt"
+    made = state / f"salt.{os.getpid()}.{secrets.token_hex(4)}"
+    if not path.exists():
+        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(32))
+        try:
+            os.link(made, path)  # whoever is first decides; a half-written file is never seen
+        except FileExistsError:
+            pass
+        finally:
+            made.unlink()
+    return path.read_text().strip()
+
+
+def _dialect(config: Config) -> Dialect | None:
+    if config.primary.logprobs != "inject":
+        return None
+    from engines.registry import dialect
+
+    return dialect(config.primary.engine)

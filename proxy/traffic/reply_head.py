@@ -1,0 +1,150 @@
+"""The primary's reply heads: which are accepted, how their body is framed, and how they are written anew for the client.
+
+House rules. Pure: fields in, a value out; no socket, no parser object, no clock. Status, reason phrase and end-to-end headers
+(order, case, duplicates) are the primary's; framing is each hop's own. A chunked body stays chunked towards an HTTP/1.1 client, one chunk
+for each piece that came; a body delimited by the end of the connection becomes chunked, so that a cut can be told from an end;
+towards an HTTP/1.0 client both are delimited by the end. Trailers and chunk extensions are dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from msgspec import Struct
+
+from proxy.traffic.request_head import HOP_BY_HOP, UNSTRIPPABLE, Field
+
+_SPECIAL = HOP_BY_HOP | {b"content-length", b"transfer-encoding"}
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_LENGTH = re.compile(rb"[0-9]{1,18}")
+_PATIENCE = re.compile(rb"(?i:timeout)=([0-9]{1,6})")
+
+
+class Framing(Enum):
+    """How a body's end is told."""
+
+    NONE = "none"
+    LENGTH = "length"
+    CHUNKED = "chunked"
+    CLOSE = "close"
+
+
+class ReplyHead(Struct, frozen=True):
+    """An accepted reply head.
+
+    ``fields`` are the end-to-end ones, with Transfer-Encoding kept as a place holder when it was there. ``patience`` is how long the peer
+    says it keeps an idle connection, in seconds.
+    """
+
+    status: int
+    reason: bytes
+    fields: list[Field]
+    framing: Framing
+    length: int | None
+    stream: bool
+    patience: float | None = None
+
+    @property
+    def interim(self) -> bool:
+        """True for 1xx: the reply proper follows."""
+        return self.status < 200
+
+    def value(self, name: bytes) -> bytes | None:
+        """Return the first value of a field, by lower-cased name."""
+        for lower, _, value in self.fields:
+            if lower == name:
+                return value
+        return None
+
+
+def read(status: int, reason: bytes, raw_fields: list[tuple[bytes, bytes]], method: bytes) -> ReplyHead | None:
+    """Judge a reply head to a request of ``method``; None when it is not HTTP/1.x that can be passed on without guessing."""
+    if not 100 <= status <= 999 or status == 101 or _CONTROL.search(reason):
+        return None
+    fields: list[Field] = []
+    options: set[bytes] = set()
+    length: int | None = None
+    patience: float | None = None
+    chunked = stream = False
+    for name, value in raw_fields:
+        lower = name.lower()
+        if lower not in _SPECIAL:
+            if lower[:6] == b"proxy-":
+                continue
+            fields.append((lower, name, value))
+            if lower == b"content-type":
+                stream = value[:17].lower() == b"text/event-stream"
+        elif lower == b"content-length":
+            stripped = value.strip(b" \t")
+            if length is not None or not _LENGTH.fullmatch(stripped):
+                return None
+            length = int(stripped)
+            fields.append((lower, name, stripped))
+        elif lower == b"transfer-encoding":
+            if chunked or value.strip(b" \t").lower() != b"chunked":
+                return None
+            chunked = True
+            fields.append((lower, name, b"chunked"))
+        elif lower == b"connection":
+            options.update(option.strip(b" \t").lower() for option in value.split(b","))
+        elif lower == b"keep-alive" and (found := _PATIENCE.search(value)):
+            patience = float(found[1])
+    if chunked and length is not None:
+        return None
+    strip = options - UNSTRIPPABLE
+    if strip:
+        fields = [field for field in fields if field[0] not in strip]
+    framing = _framing(status, method, length, chunked=chunked)
+    return ReplyHead(status, reason, fields, framing, length, stream, patience)
+
+
+def _framing(status: int, method: bytes, length: int | None, *, chunked: bool) -> Framing:
+    # RFC 9112 section 6.3, in its order.
+    if method == b"HEAD" or status < 200 or status in (204, 304):
+        return Framing.NONE
+    if chunked:
+        return Framing.CHUNKED
+    if length is not None:
+        return Framing.LENGTH
+    return Framing.CLOSE
+
+
+def towards_client(framing: Framing, minor: int) -> Framing:
+    """How the same body is framed for a client of HTTP/1.``minor``."""
+    match framing:
+        case Framing.NONE | Framing.LENGTH:
+            return framing
+        case Framing.CHUNKED | Framing.CLOSE:
+            return Framing.CHUNKED if minor else Framing.CLOSE
+
+
+def write(head: ReplyHead, minor: int, *, close: bool) -> bytes:
+    """Write the head for a client of HTTP/1.``minor``; ``close`` announces that the connection ends after this reply."""
+    out = [b"HTTP/1.1 %d " % head.status, head.reason, b"\r\n"]
+    placed = False
+    for lower, name, value in head.fields:
+        if lower == b"transfer-encoding":
+            if not minor:
+                continue
+            placed = True
+        out += (name, b": ", value, b"\r\n")
+    if not placed and towards_client(head.framing, minor) is Framing.CHUNKED:
+        out.append(b"Transfer-Encoding: chunked\r\n")
+    if close and not head.interim:
+        out.append(b"Connection: close\r\n")
+    out.append(b"\r\n")
+    return b"".join(out)
+
+
+def with_length(head: ReplyHead, length: int) -> ReplyHead:
+    """Return the same head for a body of ``length`` bytes."""
+    fields = [field for field in head.fields if field[0] not in (b"content-length", b"transfer-encoding")]
+    fields.append((b"content-length", b"content-length", b"%d" % length))
+    return ReplyHead(head.status, head.reason, fields, Framing.LENGTH, length, head.stream)
+
+
+def as_chunked(head: ReplyHead) -> ReplyHead:
+    """Return the same head for a body whose length is not known yet."""
+    fields = [field for field in head.fields if field[0] != b"content-length"]
+    return ReplyHead(head.status, head.reason, fields, Framing.CHUNKED, None, head.stream)

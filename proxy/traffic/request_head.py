@@ -1,0 +1,196 @@
+"""Client request heads: which are accepted, and how they are written anew for the primary.
+
+House rules. Pure: fields in, a value or a refusal out; no socket, no parser object, no clock. ``httptools`` (llhttp in its strict mode)
+has split the head into fields before this file sees it and already refuses folded lines, bare CR or LF, NUL, blanks before a colon
+and the like; the rules here close what it lets through, each under the sentence it enforces. Nothing that was not understood is passed
+on: what the primary gets is written from the accepted fields alone.
+
+Decisions. ``Upgrade`` is ignored, as RFC 9110 section 7.8 allows: the request is served over HTTP/1.1 and the offer is not forwarded
+(JDK clients offer h2c on every plain request; a websocket route answers whatever it answers to a plain GET). ``Expect`` is forwarded and the
+primary's ``100 Continue`` passed back. Trailers are dropped. ``x-parhelion`` is addressed to us and not forwarded.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from proxy.traffic.origin import Origin
+from proxy.traffic.refusals import BAD_FRAMING, BAD_HOST, BAD_TARGET, BAD_VERSION, HEAD_TOO_LARGE, MALFORMED, Refusal
+
+MAX_HEAD = 64 << 10  # nginx: 4 x 8 KiB, Envoy: 60 KiB, Node: 16 KiB; long cookies and tokens exist in front of engines
+MAX_FIELDS = 200  # Envoy: 100, Apache: 100, haproxy: 101
+
+#: (lower-cased name, name as sent, value)
+Field = tuple[bytes, bytes, bytes]
+
+HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"te", b"trailer", b"upgrade"})  # and everything named Proxy-*
+_SPECIAL = HOP_BY_HOP | {b"host", b"content-length", b"transfer-encoding", b"expect", b"x-parhelion"}
+#: Named in Connection, these still stay: a client must not be able to strip what frames or routes its request.
+UNSTRIPPABLE = frozenset({b"host", b"content-length", b"transfer-encoding"})
+
+_TARGET = re.compile(rb"[!\"$-~]*")  # visible ASCII but "#": a fragment has no place on the wire (RFC 9112 section 3.2)
+_HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]*")  # RFC 3986 host and port; no "@", no path, no blank
+_LENGTH = re.compile(rb"[0-9]{1,18}")
+
+
+class RequestHead(Struct, frozen=True):
+    """An accepted head.
+
+    ``fields`` are the end-to-end ones in order, case and duplicates as sent; Transfer-Encoding stays in it as a place holder when the
+    body is ``chunked``. ``length`` is the body's length in bytes, None without Content-Length.
+    """
+
+    method: bytes
+    target: bytes
+    minor: int
+    fields: list[Field]
+    length: int | None
+    chunked: bool
+    keep_alive: bool
+    expects_continue: bool
+    skip: bool
+
+    @property
+    def has_body(self) -> bool:
+        """True when body bytes follow the head."""
+        return self.chunked or bool(self.length)
+
+    @property
+    def path(self) -> bytes:
+        """The raw path, without the query."""
+        return self.target.partition(b"?")[0]
+
+
+class _Reading:
+    """What the single pass over the fields collects; a plain mutable record, private to ``read``."""
+
+    __slots__ = ("expects_continue", "hosts", "length", "lengths", "options", "skip", "transfer")
+
+    def __init__(self) -> None:
+        self.hosts = 0
+        self.lengths = 0
+        self.length: int | None = None
+        self.transfer: list[bytes] = []
+        self.options: set[bytes] = set()
+        self.expects_continue = False
+        self.skip = False
+
+
+def read(line: bytes, raw_fields: list[tuple[bytes, bytes]]) -> RequestHead | Refusal:
+    """Judge a head: its request line without the line end, and the parser's fields. Total: every input gives one of the two."""
+    start = _read_line(line)
+    if isinstance(start, Refusal):
+        return start
+    if len(raw_fields) > MAX_FIELDS:
+        return HEAD_TOO_LARGE
+    seen = _Reading()
+    kept: list[Field] = []
+    for name, value in raw_fields:
+        lower = name.lower()
+        if lower not in _SPECIAL:
+            if lower[:6] != b"proxy-":
+                kept.append((lower, name, value))
+            continue
+        refusal = _read_special(seen, kept, lower, name, value.strip(b" \t"))
+        if refusal is not None:
+            return refusal
+    method, target, minor = start
+    refusal = _check(seen, minor)
+    if refusal is not None:
+        return refusal
+    strip = seen.options - UNSTRIPPABLE
+    if strip:
+        kept = [field for field in kept if field[0] not in strip]
+    keep_alive = minor == 1 and b"close" not in seen.options
+    return RequestHead(
+        method, target, minor, kept, seen.length, bool(seen.transfer), keep_alive, seen.expects_continue, seen.skip
+    )
+
+
+def _read_line(line: bytes) -> tuple[bytes, bytes, int] | Refusal:
+    parts = line.split(b" ")
+    if len(parts) == 2 and parts[1][:1] == b"/":
+        return BAD_VERSION  # HTTP/0.9
+    if len(parts) != 3:
+        return MALFORMED
+    method, target, version = parts
+    if version not in (b"HTTP/1.1", b"HTTP/1.0"):
+        return BAD_VERSION if version[:5] == b"HTTP/" else MALFORMED
+    # Origin-form only: in absolute-form the client would pick the authority (RFC 9112 section 3.2.2), CONNECT asks for a tunnel.
+    asterisk = target == b"*" and method == b"OPTIONS"
+    if (target[:1] != b"/" and not asterisk) or not _TARGET.fullmatch(target):
+        return BAD_TARGET
+    return method, target, 1 if version == b"HTTP/1.1" else 0
+
+
+def _read_special(seen: _Reading, kept: list[Field], lower: bytes, name: bytes, value: bytes) -> Refusal | None:
+    if lower == b"connection":
+        seen.options.update(option.strip(b" \t").lower() for option in value.split(b","))
+    elif lower == b"host":
+        seen.hosts += 1
+        if not _HOST.fullmatch(value):
+            return BAD_HOST
+        kept.append((lower, name, value))
+    elif lower == b"content-length":
+        seen.lengths += 1
+        if not _LENGTH.fullmatch(value):
+            return BAD_FRAMING
+        seen.length = int(value)
+        kept.append((lower, name, value))
+    elif lower == b"transfer-encoding":
+        seen.transfer.append(value.lower())
+        kept.append((lower, name, b"chunked"))
+    elif lower == b"expect":
+        seen.expects_continue = value.lower() == b"100-continue"
+        kept.append((lower, name, value))
+    elif lower == b"x-parhelion":
+        seen.skip = seen.skip or value.lower() == b"skip"
+    return None
+
+
+def _check(seen: _Reading, minor: int) -> Refusal | None:
+    # RFC 9112 section 3.2: 400 to any 1.1 request that lacks Host or has more than one.
+    if seen.hosts > 1 or (minor == 1 and not seen.hosts):
+        return BAD_HOST
+    # RFC 9112 section 6.3: Transfer-Encoding beside Content-Length "ought to be handled as an error"; in a 1.0 message it is faulty framing.
+    if seen.transfer and (seen.lengths or minor == 0 or seen.transfer != [b"chunked"]):
+        return BAD_FRAMING
+    if seen.lengths > 1:
+        return BAD_FRAMING
+    return None
+
+
+def write(head: RequestHead, origin: Origin, *, keep_host: bool) -> bytes:
+    """Write the head for the primary, always HTTP/1.1, with the origin's base path before the target as it came.
+
+    ``keep_host`` sends the client's Host; otherwise the origin's stands in its place. A request without one (HTTP/1.0) gets the origin's.
+    """
+    target = origin.prefix + head.target if head.target != b"*" else head.target
+    out = [head.method, b" ", target, b" HTTP/1.1\r\n"]
+    unhosted = True
+    for lower, name, value in head.fields:
+        if lower == b"host":
+            unhosted = False
+            out += (name, b": ", value if keep_host else origin.host, b"\r\n")
+        else:
+            out += (name, b": ", value, b"\r\n")
+    if unhosted:
+        out += (b"Host: ", origin.host, b"\r\n")
+    out.append(b"\r\n")
+    return b"".join(out)
+
+
+def with_body(head: RequestHead, length: int, overrides: dict[bytes, bytes]) -> RequestHead:
+    """Return the same head for another body of ``length`` bytes; ``overrides`` (lower-cased name to value) replace fields or are added."""
+    fields: list[Field] = []
+    for lower, name, value in head.fields:
+        if lower not in overrides and lower not in (b"content-length", b"transfer-encoding"):
+            fields.append((lower, name, value))
+    fields += [(name, name, value) for name, value in overrides.items()]
+    fields.append((b"content-length", b"content-length", b"%d" % length))
+    return RequestHead(
+        head.method, head.target, head.minor, fields, length, chunked=False,
+        keep_alive=head.keep_alive, expects_continue=False, skip=head.skip,
+    )  # fmt: skip
