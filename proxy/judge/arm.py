@@ -39,12 +39,13 @@ class Refused(Struct, frozen=True):
 
 @dataclass(slots=True)
 class Arm:
-    """One engine. ``dialect`` is None until it has been probed."""
+    """One engine. ``dialect`` is None until it has been probed; ``reply_bytes`` bounds a decoded reply."""
 
     name: str
     client: Client
     deadline: float
     slots: asyncio.Semaphore
+    reply_bytes: int = 8 << 20
     guard: Guard = field(default_factory=Guard)
     dialect: Dialect | None = None
     defaults: Defaults = Defaults()
@@ -64,6 +65,7 @@ class Arm:
         async with self.slots:
             answer = await self._send(Call(path=path, body=body), request_id)
         if answer.failure is not None and not answer.pieces:
+            self._count(answer.failure)
             return Refused("shadow_error", shed=False)
         reply = dialect.read(endpoint, body, answer)
         self.guard.spent(reply.completion_tokens or 0, time.monotonic())
@@ -103,13 +105,12 @@ class Arm:
         headers = (("x-request-id", request_id), ("user-agent", "parhelion"))
         answer = await self.client.send(call, headers=headers, deadline=self.deadline)
         if answer.failure is not None:
-            self._count(answer.failure)
             self.guard.failed(time.monotonic())
         elif answer.status >= 500:
             self.guard.failed(time.monotonic())
         else:
             self.guard.succeeded()
-        return plain(answer, self.client.max_bytes)
+        return plain(answer, self.reply_bytes)
 
     def _count(self, kind: str) -> None:
         self.errors[kind] = self.errors.get(kind, 0) + 1

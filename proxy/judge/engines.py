@@ -58,7 +58,7 @@ class Engines:
     def _arm(self, name: str, url: str, key: str | None, deadline: float, at_once: int, guard: Guard) -> Arm:
         timeout, cap = self.config.timeouts.connect, self.config.limits.capture_bytes
         client = Client(url, api_key=key, connections=at_once, connect_timeout=timeout, max_bytes=cap)
-        return Arm(name, client, deadline, asyncio.Semaphore(at_once), guard)
+        return Arm(name, client, deadline, asyncio.Semaphore(at_once), cap, guard)
 
     async def watch(self) -> None:
         """Find out about every engine, each at its own pace."""
