@@ -44,18 +44,19 @@ def compare_forced(
     findings = [*found.prompt_findings(prompt_ids, shadow_prompt_ids)]
     reason, detail = _refusal(primary, scored, prompt_differs=bool(findings))
     choices: list[ChoiceComparison] = []
+    claims = source is not Source.CANONICAL
     if reason is None:
         if values_incomparable == found.LOGPROB_MODE:
             findings.append(found.LOGPROB_MODE)
-        claims = source is not Source.CANONICAL
         for stream, rows in zip(primary.choices, scored, strict=True):
             if not _matches(stream, rows):
                 reason, choices = "unaligned", []
                 findings.append(found.STREAM_MISALIGNED)
                 break
-            choices.append(
-                _choice(stream, rows, tau, greedy=greedy, claims=claims, comparable=values_incomparable is None)
-            )
+            choice = _choice(stream, rows, tau, greedy=greedy, claims=claims, comparable=values_incomparable is None)
+            choices.append(choice)
+            if choice.positions is None:
+                findings += found.alignment_findings(choice.primary_logprobs, choice.shadow_logprobs)
     return Comparison(
         mode=Mode.FORCED,
         source=source,
@@ -67,7 +68,10 @@ def compare_forced(
         tau=tau.value,
         tau_origin=tau.origin,
         greedy=greedy,
-        k3_is_kl=unfiltered and not greedy and values_incomparable is None and source is not Source.CANONICAL,
+        expected_flips=tau.expected_flips(gap for choice in choices for gap in choice.gaps)
+        if choices and claims
+        else None,
+        k3_is_kl=unfiltered and not greedy and values_incomparable is None and claims,
     )
 
 

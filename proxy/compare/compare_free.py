@@ -56,6 +56,7 @@ def compare_free(
                 findings.append(found.STREAM_MISALIGNED)
                 break
             choices.append(result)
+            findings += found.alignment_findings(result.primary_logprobs, result.shadow_logprobs)
             findings += _choice_findings(left, right, result)
     return Comparison(
         mode=Mode.FREE,
@@ -68,6 +69,7 @@ def compare_free(
         tau=tau.value,
         tau_origin=tau.origin,
         greedy=greedy,
+        expected_flips=tau.expected_flips(gap for choice in choices for gap in choice.gaps) if choices else None,
     )
 
 

@@ -172,7 +172,8 @@ class Comparison(Struct, frozen=True):
     and its origin are what the near ties were judged by. ``values_incomparable`` says why the arms' values may not be
     set against each other although their tokens may (``logprob_mode``); the arrays of differences are then None.
     ``k3_is_kl``: the tokens were drawn at an effective temperature of 1 without any filter, so that the mean of k3
-    estimates KL(primary || shadow); otherwise it is a score. ``greedy`` is about the primary's output.
+    estimates KL(primary || shadow); otherwise it is a score. ``greedy`` is about the primary's output. ``expected_flips``:
+    how many flips (first differences) the control's noise alone makes at these gaps; None until that noise is learned.
     """
 
     mode: Mode
@@ -186,6 +187,7 @@ class Comparison(Struct, frozen=True):
     tau_origin: TauOrigin | None = None
     k3_is_kl: bool = False
     greedy: bool | None = None
+    expected_flips: float | None = None
 
     @property
     def outcome(self) -> str:

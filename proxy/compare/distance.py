@@ -6,7 +6,8 @@ Only values of one logprob mode (raw, after temperature, after filters) may be g
 
 from __future__ import annotations
 
-from math import exp, expm1, fabs, fsum, inf, log
+from collections.abc import Sequence
+from math import exp, expm1, fabs, fsum, inf, log, sqrt
 
 from proxy.compare.comparison import By
 from proxy.compare.identity import key
@@ -96,7 +97,8 @@ def lower_bounds(pairs: list[tuple[float, float]]) -> tuple[float, float]:
     """Return lower bounds of KL(p || q) in nats and of the total variation, from (log p, log q) of the tokens known on both sides.
 
     The rest of the vocabulary is one further bucket. Merging outcomes never increases an f-divergence (data-processing
-    inequality), so both are bounds, valid to 1e-6. Real lists may sum to more than 1: while either rest is below 1e-6 the
+    inequality), so both are bounds, valid to 1e-6 for exact inputs; values reported as float32 make the rests uncertain
+    by 1e-7, which weighs as p_rest / q_rest. Real lists may sum to more than 1: while either rest is below 1e-6 the
     smallest member joins it, which is a coarser partition and so still a bound; nothing is left: 0. Never renormalised.
     """
     members = sorted([(exp(lp), exp(lq), lp - lq) for lp, lq in pairs], reverse=True)
@@ -111,3 +113,15 @@ def lower_bounds(pairs: list[tuple[float, float]]) -> tuple[float, float]:
     kl = fsum([p * ratio for p, _, ratio in members]) + p_rest * log(p_rest / q_rest)
     tv = 0.5 * (fsum([fabs(p - q) for p, q, _ in members]) + fabs(p_rest - q_rest))
     return max(kl, 0.0), tv
+
+
+def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Return Pearson's correlation; None for fewer than two pairs or a side without variance."""
+    if len(pairs) < 2:
+        return None
+    means = fsum(p for p, _ in pairs) / len(pairs), fsum(q for _, q in pairs) / len(pairs)
+    xx = fsum((p - means[0]) ** 2 for p, _ in pairs)
+    yy = fsum((q - means[1]) ** 2 for _, q in pairs)
+    if not xx or not yy:
+        return None
+    return fsum((p - means[0]) * (q - means[1]) for p, q in pairs) / sqrt(xx) / sqrt(yy)

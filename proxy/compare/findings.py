@@ -6,14 +6,18 @@ come in the order of the pipeline: a prompt that differs explains every token af
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
+from proxy.compare.distance import correlation
 from proxy.compare.token_stream import Reply, TokenStream
 
 PROMPT_TOKENS = "prompt_tokens"
 PROMPT_DOUBLE_BOS = "prompt_double_bos"
 CONTEXT_TRUNCATED = "context_truncated"
 LOGPROB_MODE = "logprob_mode"
+LOGPROB_ALIGNMENT = "logprob_alignment"
 STREAM_MISALIGNED = "stream_misaligned"
 STOP_HANDLING = "stop_handling"
 OUTPUT_LENGTH = "output_length"
@@ -23,6 +27,10 @@ TOKENIZER = "tokenizer"
 TOOL_CALL_NAME = "tool_call_name"
 TOOL_CALL_ARGUMENTS = "tool_call_arguments"
 TRANSPORT_ERRORS = "transport_errors"
+
+#: Healthy arms correlate at about 0.999 (public reinforcement-learning roll-outs), values of unrelated tokens hardly; 16 pairs
+#: tell the two apart.
+_RELATED, _UNRELATED, _ENOUGH_VALUES = 0.95, 0.6, 16
 
 
 def prompt_findings(
@@ -73,6 +81,25 @@ def values_incomparable(primary_mode: str | None, shadow_mode: str | None, *, un
     if known and unfiltered and {primary_mode, shadow_mode} <= {"raw", "processed"}:
         return None
     return LOGPROB_MODE
+
+
+def alignment_findings(primary: Sequence[float | None], shadow: Sequence[float | None]) -> tuple[str, ...]:
+    """Find values that belong to the neighbouring token: both arms' logprobs of one choice, position by position.
+
+    Such a fault leaves the mean as it is. The sign of it: the values do not correlate where they are, and do one row away.
+    """
+    pairs = list(zip(primary, shadow, strict=True))
+    ahead, behind = list(zip(primary, shadow[1:], strict=False)), list(zip(primary[1:], shadow, strict=False))
+    here = _correlation(pairs)
+    if here is None or here > _UNRELATED:
+        return ()
+    beside = max((one for one in map(_correlation, (ahead, behind)) if one is not None), default=0.0)
+    return (LOGPROB_ALIGNMENT,) if beside > _RELATED else ()
+
+
+def _correlation(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
+    known = [(p, q) for p, q in pairs if p is not None and q is not None]
+    return correlation(known) if len(known) >= _ENOUGH_VALUES else None
 
 
 def tool_call_findings(primary: TokenStream, shadow: TokenStream) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ likely tokens: by how much the control's gap differs from the primary's. All in 
 
 from __future__ import annotations
 
-from math import ceil, floor, log2
+from collections.abc import Iterable
+from math import ceil, erfc, floor, fsum, log2, sqrt
 
 from msgspec import Struct, field
 
@@ -38,14 +39,27 @@ _STEP_OF_DTYPE = {"bf16": 2.0**-3, "bfloat16": 2.0**-3, "fp16": 2.0**-6, "float1
 
 
 class Tau(Struct, frozen=True):
-    """The near-tie threshold in nats and where it came from."""
+    """The near-tie threshold in nats and where it came from.
+
+    ``scale`` is the control's root mean square shift in nats, None until it is learned: how much two candidates move
+    against each other by noise alone.
+    """
 
     value: float
     origin: TauOrigin
+    scale: float | None = None
 
     def covers(self, gap: float) -> bool:
         """Say whether a gap of either sign is within the threshold, give or take the resolution of reported values."""
         return abs(gap) <= self.value + RESOLUTION
+
+    def expected_flips(self, gaps: Iterable[float | None]) -> float | None:
+        """Return how many flips noise of this scale alone makes at these gaps, sum of Phi(-gap / scale); None while unknown."""
+        if self.scale is None:
+            return None
+        if self.scale == 0.0:
+            return 0.0
+        return fsum(0.5 * erfc(gap / (self.scale * sqrt(2.0))) for gap in gaps if gap is not None)
 
 
 class Noise(Struct):
@@ -112,6 +126,16 @@ def shift_quantile(noise: Noise, share: float = QUANTILE) -> float:
     return 0.0
 
 
+def shift_scale(noise: Noise) -> float:
+    """Return the root mean square of the shifts, each taken at the middle of its bin (at most 5 % off); 0 without any."""
+    squares = sum(
+        count * 4.0 ** (_LOWEST_POWER + (index - 0.5) / _PER_OCTAVE)
+        for index, count in enumerate(noise.shifts)
+        if index and count
+    )
+    return sqrt(squares / noise.positions) if squares else 0.0
+
+
 def logit_step(noise: Noise) -> float | None:
     """Return the step of the primary's logits: the coarsest power of two that nearly all gaps within its rows are multiples of.
 
@@ -132,10 +156,11 @@ def threshold(noise: Noise, *, configured: float | None = None, dtype: str | Non
     Learned: the larger of the control's 99th percentile and one inferred logit step. ``dtype`` is the primary's logit
     dtype as its footprint says; it is asked only while nothing can be inferred.
     """
+    scale = shift_scale(noise) if noise.positions >= ENOUGH_POSITIONS else None
     if configured is not None:
-        return Tau(configured, TauOrigin.CONFIGURED)
+        return Tau(configured, TauOrigin.CONFIGURED, scale)
     step = logit_step(noise)
-    if noise.positions >= ENOUGH_POSITIONS:
-        return Tau(max(shift_quantile(noise), step or 0.0), TauOrigin.LEARNED)
+    if scale is not None:
+        return Tau(max(shift_quantile(noise), step or 0.0), TauOrigin.LEARNED, scale)
     step = step or _STEP_OF_DTYPE.get((dtype or "").lower())
     return Tau(2 * step if step else ASSUMED, TauOrigin.ASSUMED)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from math import fsum, sqrt
+from math import fsum
 from typing import Any
 
 from proxy.compare import distance
@@ -55,7 +55,7 @@ def summarise_free(
     hazard = _hazard(comparisons, conversations, control, control_conversations)
     if hazard:
         summary["hazard_per_1000_tokens"] = hazard
-    return summary | _values(made)
+    return summary | _expected(made) | _values(made)
 
 
 def summarise_forced(comparisons: Sequence[Comparison]) -> Summary:
@@ -71,7 +71,7 @@ def summarise_forced(comparisons: Sequence[Comparison]) -> Summary:
     agreed = [agree for choice in choices for agree in choice.top1_agree if agree is not None]
     if agreed:
         summary["top1_agreement"] = sum(agreed) / len(agreed)
-    return summary | _values(made) | _divergence_estimates(made)
+    return summary | _expected(made) | _values(made) | _divergence_estimates(made)
 
 
 def summarise_ties(free: Sequence[Comparison], forced: Sequence[Comparison] = ()) -> Summary:
@@ -132,6 +132,12 @@ def _classes(kinds: Iterable[FlipClass]) -> dict[str, int]:
     return {kind.value: counted[kind] for kind in FlipClass}
 
 
+def _expected(made: Sequence[Comparison]) -> Summary:
+    """Sum the flips that the control's noise alone makes, over the comparisons for which it was known: a share of all."""
+    known = [one.expected_flips for one in made if one.expected_flips is not None]
+    return {"expected_flips": {"sum": fsum(known), "requests": len(known)}} if known else {}
+
+
 def _values(made: Sequence[Comparison]) -> Summary:
     """Summarise what is measured in both modes. ``values_left_out``: compared tokens of which an arm gave no value."""
     errors: list[float] = []
@@ -172,22 +178,10 @@ def _divergence_estimates(made: Sequence[Comparison]) -> Summary:
         summary["k1"] = fsum(map(distance.k1, differences)) / len(differences)
         summary["k3"] = fsum(map(distance.k3, differences)) / len(differences)
         summary["k3_is_kl"] = sum(is_kl for _, is_kl in pairs) / len(pairs)
-    linear = correlation([pair for pair, _ in pairs])
+    linear = distance.correlation([pair for pair, _ in pairs])
     if linear is not None:
         summary["correlation"] = linear
     return summary
-
-
-def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Return Pearson's correlation; None for fewer than two pairs or a side without variance."""
-    if len(pairs) < 2:
-        return None
-    means = fsum(p for p, _ in pairs) / len(pairs), fsum(q for _, q in pairs) / len(pairs)
-    xx = fsum((p - means[0]) ** 2 for p, _ in pairs)
-    yy = fsum((q - means[1]) ** 2 for _, q in pairs)
-    if not xx or not yy:
-        return None
-    return fsum((p - means[0]) * (q - means[1]) for p, q in pairs) / sqrt(xx) / sqrt(yy)
 
 
 def _arm_ties(comparisons: Sequence[Comparison], arm: str) -> tuple[int, int, dict[str, int]]:

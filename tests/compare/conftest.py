@@ -36,10 +36,11 @@ def clean(prefix: tuple[int, ...]) -> Logits:
     return [rng.gauss(20.0, 1.5) for _ in range(VOCABULARY)]
 
 
-def log_softmax(logits: Logits) -> list[float]:
+def log_softmax(logits: Logits, *, exact: bool = False) -> list[float]:
     top = max(logits)
     total = math.log(math.fsum(math.exp(x - top) for x in logits))
-    return [float32(x - top - total) for x in logits]
+    values = [x - top - total for x in logits]
+    return values if exact else [float32(x) for x in values]
 
 
 def token(id_, logprob=None, top=(), *, text=None, data=None, **more) -> Token:

@@ -1,8 +1,10 @@
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.compare.findings import canonical, prompt_findings, values_incomparable
+from proxy.compare.findings import alignment_findings, canonical, prompt_findings, values_incomparable
 
 
 @pytest.mark.parametrize(
@@ -59,3 +61,15 @@ def test_canonical_arguments_do_not_depend_on_spelling(value):
 @given(st.text())
 def test_canonical_takes_any_text(text):
     assert isinstance(canonical(text), bytes)
+
+
+def test_values_of_the_neighbouring_token_are_found_and_nothing_else_is():
+    rng = random.Random(4)
+    values = [-rng.expovariate(1.0) for _ in range(64)]
+    noisy = [value + rng.gauss(0.0, 0.02) for value in values]
+    assert alignment_findings(values, noisy) == ()
+    assert alignment_findings(values[1:], noisy[:-1]) == ("logprob_alignment",)
+    assert alignment_findings(values[:-1], noisy[1:]) == ("logprob_alignment",)
+    assert alignment_findings(values, [-rng.expovariate(1.0) for _ in values]) == ()
+    assert alignment_findings(values[1:12], noisy[:11]) == ()
+    assert alignment_findings((None,) * 64, noisy) == ()

@@ -125,6 +125,7 @@ def test_gaussian_noise_is_recovered_and_makes_no_genuine_flips(make, tau):
     flips = summarise_forced(comparisons)["flips"]
     gaps = [gap for one in comparisons for gap in one.choices[0].gaps if gap is not None]
     expected = sum(0.5 * math.erfc(gap / (size * 2.0)) for gap in gaps)  # Phi(-g / s), s = size * sqrt 2
+    assert summarise_forced(comparisons)["expected_flips"]["sum"] == pytest.approx(expected, rel=0.2)
     assert sum(flips.values()) == pytest.approx(expected, abs=4 * math.sqrt(expected))
     assert flips["genuine"] <= 1
 
@@ -153,6 +154,8 @@ def test_logprobs_shifted_by_one_collapse_the_correlation_while_the_tokens_agree
     assert abs(bad["correlation"]) < 0.2
     assert abs(bad["mean_difference_nats"]) < 0.05
     assert bad["k3"] > 0.5
+    assert all("logprob_alignment" in one.findings for one in shifted)
+    assert not any(one.findings for one in clean)
 
 
 def test_k3_of_draws_estimates_the_kl_and_the_bound_stays_below_it(make, tau):

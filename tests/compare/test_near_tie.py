@@ -61,9 +61,9 @@ def test_the_99th_percentile_of_the_control_counts_from_200_positions_on():
 
 
 def test_a_control_that_is_bit_equal_leaves_one_step_or_nothing():
-    assert threshold(taught(seen(shifts=[0.0] * 200))) == Tau(0.0, TauOrigin.LEARNED)
+    assert threshold(taught(seen(shifts=[0.0] * 200))) == Tau(0.0, TauOrigin.LEARNED, 0.0)
     gaps = [0.125 * k for k in range(1, 41)]
-    assert threshold(taught(seen(gaps=gaps, shifts=[0.0] * 200))) == Tau(0.125, TauOrigin.LEARNED)
+    assert threshold(taught(seen(gaps=gaps, shifts=[0.0] * 200))) == Tau(0.125, TauOrigin.LEARNED, 0.0)
 
 
 def test_only_comparable_control_positions_teach_the_noise():
@@ -117,3 +117,18 @@ def test_states_merge_in_any_order_and_survive_encoding(first, second, third):
 def test_the_learned_quantile_is_never_below_the_true_one_and_at_most_a_bin_above(values):
     true = sorted(values)[math.ceil(0.99 * len(values)) - 1]
     assert true * (1 - 1e-12) <= shift_quantile(taught(seen(shifts=values))) <= true * 2 ** (1 / 8) * (1 + 1e-12)
+
+
+def test_the_scale_is_the_root_mean_square_of_the_shifts():
+    rng = random.Random(3)
+    noise = taught(seen(shifts=[rng.gauss(0.0, 0.07) for _ in range(4000)]))
+    assert threshold(noise).scale == pytest.approx(0.07, rel=0.06)
+    assert threshold(noise, configured=1.0).scale == threshold(noise).scale
+    assert threshold(taught(seen(shifts=[0.1] * 199))).scale is None
+
+
+def test_expected_flips_are_normal_tails():
+    tau = Tau(0.1, TauOrigin.LEARNED, 0.5)
+    assert tau.expected_flips([0.0, 0.5, None, 50.0]) == pytest.approx(0.5 + 0.15865525393145707)
+    assert Tau(0.1, TauOrigin.LEARNED, 0.0).expected_flips([0.0, 1.0]) == 0.0
+    assert Tau(0.1, TauOrigin.ASSUMED).expected_flips([0.0]) is None

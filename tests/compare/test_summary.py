@@ -13,7 +13,6 @@ from proxy.compare.comparison import (
     TokenRef,
 )
 from proxy.compare.summary import (
-    correlation,
     summarise_forced,
     summarise_free,
     summarise_latency,
@@ -158,14 +157,13 @@ def test_latency_leaves_out_what_was_not_observed():
     assert summary["inter_token_seconds"]["shadow"]["mean"] == pytest.approx(0.3)
 
 
-def test_correlation_needs_two_pairs_and_variance_on_both_sides():
-    assert correlation([(-1.0, -2.0), (-2.0, -4.0), (-3.0, -6.0)]) == pytest.approx(1.0)
-    assert correlation([(-1.0, -4.0), (-2.0, -2.0)]) == pytest.approx(-1.0)
-    assert correlation([(-1.0, -2.0)]) is None
-    assert correlation([(-1.0, -2.0), (-1.0, -3.0)]) is None
-
-
 def test_value_pairs_are_those_that_may_be_set_against_each_other():
     assert list(value_pairs(free(PARTED))) == [(-1.0, -1.5), (-0.0005, -0.1)]
     assert list(value_pairs(free(PARTED, values_incomparable="logprob_mode"))) == []
     assert list(value_pairs(free(PARTED, incomparable="token_count"))) == []
+
+
+def test_expected_flips_are_summed_over_the_comparisons_that_know_them():
+    known = forced(choice(), expected_flips=0.25)
+    assert summarise_forced([known, known, forced(choice())])["expected_flips"] == {"sum": 0.5, "requests": 2}
+    assert "expected_flips" not in summarise_free([free(SAME)])
