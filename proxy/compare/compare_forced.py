@@ -43,20 +43,16 @@ def compare_forced(
     prompt_ids = primary.choices[0].prompt_ids if primary.choices else None
     findings = [*found.prompt_findings(prompt_ids, shadow_prompt_ids)]
     reason, detail = _refusal(primary, scored, prompt_differs=bool(findings))
+    comparable, claims = values_incomparable is None, source is not Source.CANONICAL
     choices: list[ChoiceComparison] = []
-    claims = source is not Source.CANONICAL
     if reason is None:
-        if values_incomparable == found.LOGPROB_MODE:
-            findings.append(found.LOGPROB_MODE)
-        for stream, rows in zip(primary.choices, scored, strict=True):
-            if not _matches(stream, rows):
-                reason, choices = "unaligned", []
-                findings.append(found.STREAM_MISALIGNED)
-                break
-            choice = _choice(stream, rows, tau, greedy=greedy, claims=claims, comparable=values_incomparable is None)
-            choices.append(choice)
-            if choice.positions is None:
-                findings += found.alignment_findings(choice.primary_logprobs, choice.shadow_logprobs)
+        choices = [
+            _choice(stream, rows, tau, greedy=greedy, claims=claims, comparable=comparable)
+            for stream, rows in zip(primary.choices, scored, strict=True)
+        ]
+        findings += _value_findings(choices, values_incomparable)
+    elif reason == "unaligned":
+        findings.append(found.STREAM_MISALIGNED)
     return Comparison(
         mode=Mode.FORCED,
         source=source,
@@ -68,11 +64,17 @@ def compare_forced(
         tau=tau.value,
         tau_origin=tau.origin,
         greedy=greedy,
-        expected_flips=tau.expected_flips(gap for choice in choices for gap in choice.gaps)
-        if choices and claims
-        else None,
-        k3_is_kl=unfiltered and not greedy and values_incomparable is None and claims,
+        expected_flips=tau.expected_flips(gap for choice in choices for gap in choice.gaps) if claims else None,
+        k3_is_kl=unfiltered and not greedy and comparable and claims,
     )
+
+
+def _value_findings(choices: Sequence[ChoiceComparison], values_incomparable: str | None) -> list[str]:
+    findings = [found.LOGPROB_MODE] if values_incomparable == found.LOGPROB_MODE else []
+    for choice in choices:
+        if choice.positions is None:
+            findings += found.alignment_findings(choice.primary_logprobs, choice.shadow_logprobs)
+    return findings
 
 
 def _refusal(primary: Reply, scored: Sequence[Rows], *, prompt_differs: bool) -> tuple[str | None, str | None]:
@@ -88,6 +90,8 @@ def _refusal(primary: Reply, scored: Sequence[Rows], *, prompt_differs: bool) ->
         return "token_count", None
     if not any(scored):
         return "not_scored", None
+    if not all(map(_matches, primary.choices, scored)):
+        return "unaligned", None
     return None, None
 
 

@@ -56,7 +56,6 @@ def compare_free(
                 findings.append(found.STREAM_MISALIGNED)
                 break
             choices.append(result)
-            findings += found.alignment_findings(result.primary_logprobs, result.shadow_logprobs)
             findings += _choice_findings(left, right, result)
     return Comparison(
         mode=Mode.FREE,
@@ -69,7 +68,7 @@ def compare_free(
         tau=tau.value,
         tau_origin=tau.origin,
         greedy=greedy,
-        expected_flips=tau.expected_flips(gap for choice in choices for gap in choice.gaps) if choices else None,
+        expected_flips=tau.expected_flips(gap for choice in choices for gap in choice.gaps),
     )
 
 
@@ -229,9 +228,10 @@ def first_difference(left: str, right: str) -> int | None:
 
 def _choice_findings(primary: TokenStream, shadow: TokenStream, choice: ChoiceComparison) -> list[str]:
     """Name what stands beside the tokens. Text and calls of a reply that was cut off are not findings."""
+    values = list(found.alignment_findings(choice.primary_logprobs, choice.shadow_logprobs))
     if "cut" in (ended(primary), ended(shadow)):
-        return []
-    findings = list(found.tool_call_findings(primary, shadow))
+        return values
+    findings = [*values, *found.tool_call_findings(primary, shadow)]
     if choice.diverged:
         return findings
     if choice.censored == "stop_string":

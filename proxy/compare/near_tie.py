@@ -54,12 +54,16 @@ class Tau(Struct, frozen=True):
         return abs(gap) <= self.value + RESOLUTION
 
     def expected_flips(self, gaps: Iterable[float | None]) -> float | None:
-        """Return how many flips noise of this scale alone makes at these gaps, sum of Phi(-gap / scale); None while unknown."""
-        if self.scale is None:
+        """Return how many flips noise of this scale alone makes at these gaps, the sum of Phi(-gap / scale).
+
+        None while the scale is unknown, and where no gap is.
+        """
+        known = [gap for gap in gaps if gap is not None]
+        if self.scale is None or not known:
             return None
         if self.scale == 0.0:
             return 0.0
-        return fsum(0.5 * erfc(gap / (self.scale * sqrt(2.0))) for gap in gaps if gap is not None)
+        return fsum(0.5 * erfc(gap / (self.scale * sqrt(2.0))) for gap in known)
 
 
 class Noise(Struct):

@@ -132,3 +132,4 @@ def test_expected_flips_are_normal_tails():
     assert tau.expected_flips([0.0, 0.5, None, 50.0]) == pytest.approx(0.5 + 0.15865525393145707)
     assert Tau(0.1, TauOrigin.LEARNED, 0.0).expected_flips([0.0, 1.0]) == 0.0
     assert Tau(0.1, TauOrigin.ASSUMED).expected_flips([0.0]) is None
+    assert tau.expected_flips([None]) is None
