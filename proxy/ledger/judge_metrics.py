@@ -23,6 +23,7 @@ from proxy.ledger import labels
 from proxy.ledger.metrics import ENGINE_FIELDS
 from proxy.ledger.record import Record
 from proxy.ledger.series import Exemplar, Series
+from proxy.ledger.stack import stack_differences
 from proxy.ledger.totals import replace_file
 
 #: The snapshot's place in the state directory.
@@ -38,6 +39,7 @@ class JudgeMetrics:
         self._models = config.models
         self._clock = clock
         self._exchanges: OrderedDict[str, None] = OrderedDict()
+        self._stacks: dict[str, Mapping[str, Any]] = {}
         try:
             self._series = Series(previous)
         except msgspec.MsgspecError:  # of another version, or damaged: begin at 0
@@ -91,14 +93,15 @@ class JudgeMetrics:
         self._series.set("shadow_circuit_open", (shadow,), int(is_open))
 
     def footprint(self, arm: str, fields: Mapping[str, Any]) -> None:
-        """Say what an arm's stack is (plain values by footprint field)."""
+        """Say what an arm's stack is (plain values by footprint field, None where unknown); ``primary`` or a shadow's name."""
         self._series.forget("engine_info", arm)
         values = tuple(_field(fields.get(name)) for name in ENGINE_FIELDS)
         self._series.set("engine_info", (arm, *values), 1)
-
-    def footprint_differences(self, shadow: str, n: int) -> None:
-        """Say in how many fields a shadow's stack is known to differ from the primary's."""
-        self._series.set("footprint_differences", (shadow,), n)
+        self._stacks[arm] = fields
+        if (primary := self._stacks.get("primary")) is not None:
+            for shadow in self._stacks.keys() - {"primary"}:
+                sure = sum(one["sure"] for one in stack_differences(primary, self._stacks[shadow]))
+                self._series.set("footprint_differences", (shadow,), sure)
 
     def observe_comparison(self, record: Record) -> None:
         """Count one record: compared or not."""

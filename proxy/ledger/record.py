@@ -43,7 +43,11 @@ class Content(Struct, frozen=True):
 
 
 class Record(Struct, frozen=True):
-    """One comparison of one exchange with one shadow in one mode."""
+    """One comparison of one exchange with one shadow in one mode.
+
+    ``time`` is when the exchange began (Unix seconds). ``conversation`` is a keyed hash of what all requests of one conversation share:
+    the unit in which intervals are made; "" when it is not known, and then none is given.
+    """
 
     id: str
     time: float
@@ -62,6 +66,7 @@ class Record(Struct, frozen=True):
     cached_tokens: int | None = None
     content: Content | None = None
     schema: int = SCHEMA
+    conversation: str = ""
 
 
 class Settlement(Struct, frozen=True):

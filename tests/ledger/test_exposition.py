@@ -9,13 +9,14 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
+from engines.footprint import FIELDS
 from proxy.compare.comparison import Comparison, FlipClass, Mode
 from proxy.config import Config, Shadow
 from proxy.counters import Counters, Slot
 from proxy.ledger import exposition, series, totals
 from proxy.ledger.conservation import conservation
 from proxy.ledger.judge_metrics import SNAPSHOT, JudgeMetrics
-from proxy.ledger.metrics import BY_NAME, METRICS, PREFIX
+from proxy.ledger.metrics import BY_NAME, ENGINE_FIELDS, METRICS, PREFIX
 from proxy.ledger.reconcile import Arm
 from proxy.ledger.record import RequestFacts
 from proxy.ledger.store import Key
@@ -190,7 +191,7 @@ def test_what_the_judge_says(tmp_path):
     metrics.circuit("candidate", True)
     metrics.footprint("candidate", {"engine": "vllm", "version": "0.9"})
     metrics.footprint("candidate", {"engine": "vllm", "version": "1.0\n" + "x" * 200, "dtype": ""})
-    metrics.footprint_differences("candidate", 4)
+    metrics.footprint("primary", {"engine": "vllm", "version": "0.9", "gpu": "H200"})
     found = page(tmp_path, metrics)
     assert value(found, "shadow_errors_total", "status_500", "candidate") == 2
     assert value(found, "shadow_errors_total", "other", "candidate") == 1
@@ -202,8 +203,8 @@ def test_what_the_judge_says(tmp_path):
     assert value(found, "mirror_lag_seconds_count") == 1
     assert value(found, "shadow_circuit_open", "candidate") == 1
     assert value(found, "shadow_circuit_open", "control") == 0
-    assert value(found, "footprint_differences", "candidate") == 4
-    infos = [sample.labels for key, sample in found.items() if key[0] == "engine_info"]
+    assert value(found, "footprint_differences", "candidate") == 1
+    infos = [s.labels for k, s in found.items() if k[0] == "engine_info" and s.labels["arm"] == "candidate"]
     assert len(infos) == 1
     assert infos[0]["version"] == "1.0?" + "x" * 116
     assert infos[0]["dtype"] == infos[0]["gpu"] == "unknown"
@@ -279,6 +280,7 @@ def test_hostile_text_cannot_leave_its_label(tmp_path, make):
 
 
 def test_declarations_are_sound():
+    assert set(ENGINE_FIELDS) <= set(FIELDS)
     assert len(BY_NAME) == len(METRICS)
     for metric in METRICS:
         assert metric.name.startswith(PREFIX)
@@ -301,8 +303,8 @@ def test_every_declared_metric_is_set_by_something(tmp_path, make):
     metrics.shadow_tokens("candidate", prompt=1)
     metrics.primary_tokens_source("reply")
     metrics.mirror_lag(0.1)
-    metrics.footprint("primary", {})
-    metrics.footprint_differences("candidate", 0)
+    metrics.footprint("primary", {"engine": "vllm"})
+    metrics.footprint("candidate", {"engine": "sglang"})
     snapshot = series.decode(metrics.snapshot())
     with totals.read(tmp_path) as summed:
         terms = conservation(summed, {Key("candidate", "free", "incomparable", "sampled"): 1}, ARMS)

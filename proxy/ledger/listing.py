@@ -1,0 +1,112 @@
+"""The list of records as the JSON API gives it: what was asked, checked; what was found, in short; how to go on.
+
+House rules. A question that is not understood is refused with the name of what is wrong, never answered with something else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from proxy.ledger.export import derived
+from proxy.ledger.query import Filter
+from proxy.ledger.record import Record
+from proxy.ledger.store import Store
+
+_WORDS = {
+    "shadow": "shadow",
+    "mode": "mode",
+    "model": "model",
+    "endpoint": "endpoint",
+    "outcome": "outcome",
+    "class": "difference",
+    "finding": "finding",
+    "exchange": "exchange",
+    "after": "after",
+}
+_MOST = 1000
+_DEFAULT = 100
+
+
+class QueryError(Exception):
+    """A parameter is not understood; the text names it and what would be."""
+
+
+def wanted(query: Mapping[str, str]) -> Filter:
+    """Turn query parameters into a filter; newest first unless ``order=oldest``. Raises QueryError."""
+    fields: dict[str, Any] = {"limit": _DEFAULT, "newest_first": True}
+    for name, value in query.items():
+        if name in _WORDS:
+            fields[_WORDS[name]] = value
+        elif name in {"since", "until"}:
+            fields[name] = moment(name, value)
+        elif name == "limit":
+            fields[name] = _limit(value)
+        elif name == "order":
+            if value not in {"newest", "oldest"}:
+                raise QueryError("order: give newest or oldest")
+            fields["newest_first"] = value == "newest"
+        else:
+            known = ", ".join(sorted([*_WORDS, "since", "until", "limit", "order"]))
+            raise QueryError(f"unknown parameter; known are {known}")
+    return Filter(**fields)
+
+
+def moment(name: str, value: str) -> float:
+    """Read Unix seconds or an ISO 8601 time (with an offset, else UTC is meant). Raises QueryError."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if math.isfinite(seconds):
+        return seconds
+    try:
+        parsed = datetime.fromisoformat(value)
+    except ValueError:
+        raise QueryError(f"{name}: give Unix seconds or a time such as 2026-01-31T12:00:00Z") from None
+    return (parsed if parsed.tzinfo else datetime.fromisoformat(value + "+00:00")).timestamp()
+
+
+def listing(store: Store, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return ``records`` in short and ``next``: the id to give as ``after``, null at the end. Raises QueryError, StoreError."""
+    asked = wanted(query)
+    limit = asked.limit or _DEFAULT
+    try:
+        found = list(store.records(replace(asked, limit=limit + 1)))
+    except KeyError:
+        raise QueryError("after: that record is not kept any more; start again without it") from None
+    shown = found[:limit]
+    return {"records": [brief(one) for one in shown], "next": shown[-1].id if len(found) > limit else None}
+
+
+def brief(record: Record) -> dict[str, Any]:
+    """Return a record without its arrays and content."""
+    comparison = record.comparison
+    first = next((choice.first for choice in comparison.choices if choice.first is not None), None)
+    return derived(record) | {
+        "id": record.id,
+        "time": record.time,
+        "exchange": record.exchange,
+        "model": record.model,
+        "endpoint": record.endpoint,
+        "shadow": record.shadow,
+        "role": record.role,
+        "mode": comparison.mode.value,
+        "incomparable": comparison.incomparable,
+        "findings": list(comparison.findings),
+        "tokens_compared": sum(choice.compared for choice in comparison.choices),
+        "flips": sum(len(choice.flips) for choice in comparison.choices),
+        "first_divergence": None
+        if first is None
+        else {"index": first.index, "class": first.kind.value, "gap": first.gap},
+    }
+
+
+def _limit(value: str) -> int:
+    if value.isascii() and value.isdigit() and 1 <= int(value[:6]) <= _MOST:
+        return int(value)
+    raise QueryError(f"limit: give a number from 1 to {_MOST}")

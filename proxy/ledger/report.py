@@ -1,0 +1,190 @@
+"""The report (schema ``parhelion.report/1``) from the records and the counts: all that is shown to people comes from this dict.
+
+House rules. Every number is summed up by ``proxy.compare.summary`` from records that ``export`` gives out, or is a term of the conservation
+law; nothing is computed twice. What was not measured is absent. There is no verdict here before there is one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
+
+from msgspec import Struct, field
+
+from proxy.compare.comparison import Comparison, Mode, Source
+from proxy.compare.summary import summarise_forced, summarise_free, summarise_latency, summarise_ties
+from proxy.config import Config
+from proxy.ledger.conservation import ArmTerms, Terms
+from proxy.ledger.query import Filter
+from proxy.ledger.reconcile import Arm
+from proxy.ledger.record import Record, Timing
+from proxy.ledger.remedies import advice
+from proxy.ledger.stack import stack_differences
+from proxy.ledger.store import Store
+
+SCHEMA = "parhelion.report/1"
+_SOURCES = list(Source)  # best first
+
+
+class Gathered(Struct):
+    """What the report needs of one shadow's records, in one mode."""
+
+    comparisons: list[Comparison] = field(default_factory=list)
+    conversations: list[str] = field(default_factory=list)
+    timings: list[tuple[Timing, Timing]] = field(default_factory=list)
+
+
+class Read(Struct):
+    """One pass over the records. ``sources``: by exchange the best source of any of its comparisons (index into ``Source``)."""
+
+    arms: dict[Arm, Gathered] = field(default_factory=dict)
+    sources: dict[str, int] = field(default_factory=dict)
+    models: Counter[str] = field(default_factory=Counter)
+    footprints: dict[str, str] = field(default_factory=dict)
+    exchanges: set[str] = field(default_factory=set)
+    records: int = 0
+
+    def take(self, record: Record) -> None:
+        """Take in one record; later ones have the last word on footprints."""
+        self.records += 1
+        if record.exchange not in self.exchanges:
+            self.exchanges.add(record.exchange)
+            self.models[record.model] += 1
+        for arm, footprint in (("primary", record.primary_footprint), (record.shadow, record.shadow_footprint)):
+            if footprint:
+                self.footprints[arm] = footprint
+        if record.comparison.source is not None:
+            rank = _SOURCES.index(record.comparison.source)
+            self.sources[record.exchange] = min(rank, self.sources.get(record.exchange, rank))
+        gathered = self.arms.setdefault(Arm(record.shadow, record.comparison.mode.value), Gathered())
+        gathered.comparisons.append(record.comparison)
+        gathered.conversations.append(record.conversation)
+        gathered.timings.append((record.primary_timing, record.shadow_timing))
+
+
+def build_report(
+    config: Config,
+    store: Store | None,
+    terms: Terms | None = None,
+    *,
+    command: str,
+    now: float,
+    wanted: Filter | None = None,
+) -> dict[str, Any]:
+    """Build the report; JSON-ready.
+
+    ``store`` None: there is none yet. ``terms`` (see ``conservation``) give requests, sheds and what has no record; they are of all time,
+    so leave them out when ``wanted`` asks for a part. ``now`` is Unix seconds. Raises StoreError.
+    """
+    read = Read()
+    footprints: dict[str, dict[str, Any]] = {}
+    if store is not None:
+        for record in store.records(wanted):
+            read.take(record)
+        footprints = {arm: store.footprint(kept) or {} for arm, kept in read.footprints.items()}
+    report: dict[str, Any] = {
+        "schema": SCHEMA,
+        "time": datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
+        "command": command,
+        "records": read.records,
+        "models": dict(read.models.most_common()),
+    }
+    if read.models:
+        report["model"] = read.models.most_common(1)[0][0]
+    sources = Counter(_SOURCES[rank] for rank in read.sources.values())
+    report["primary"] = {
+        "footprint": footprints.get("primary", {}),
+        "tokens_source": {source.value: sources[source] for source in Source},
+    }
+    if terms is not None:
+        report["requests"] = {
+            "received": terms.received,
+            "not_sampled": terms.not_sampled,
+            "sampled": terms.sampled,
+            "undecided": terms.undecided,
+        }
+    control = next((shadow.name for shadow in config.shadows if shadow.role == "control"), None)
+    report["shadows"] = [
+        _shadow(shadow.name, shadow.role, shadow.modes, read, control, terms, footprints) for shadow in config.shadows
+    ]
+    return report
+
+
+def _shadow(  # noqa: PLR0917 - one caller, and every argument is of another type
+    name: str,
+    role: str,
+    modes: Sequence[str],
+    read: Read,
+    control: str | None,
+    terms: Terms | None,
+    footprints: Mapping[str, dict[str, Any]],
+) -> dict[str, Any]:
+    free = read.arms.get(Arm(name, "free"), Gathered())
+    forced = read.arms.get(Arm(name, "forced"), Gathered())
+    floor = read.arms.get(Arm(control, "free")) if control is not None and control != name else None
+    own = footprints.get(name, {})
+    summaries: dict[str, dict[str, Any]] = {}
+    if "free" in modes or free.comparisons:
+        summaries["free"] = _free(free, floor)
+    if "forced" in modes or forced.comparisons:
+        summaries["forced"] = summarise_forced(forced.comparisons)
+    for mode, summary in summaries.items():
+        if terms is not None and (counted := terms.arms.get(Arm(name, mode))) is not None:
+            summary.update(_counted(counted))
+    return {
+        "name": name,
+        "role": role,
+        "footprint": own,
+        "footprint_differences": stack_differences(footprints.get("primary", {}), own),
+        "findings": _findings(chain(free.comparisons, forced.comparisons)),
+        "modes": summaries,
+        "ties": summarise_ties(free.comparisons, forced.comparisons),
+        "latency": _latency(free),
+    }
+
+
+def _free(own: Gathered, floor: Gathered | None) -> dict[str, Any]:
+    known = all(own.conversations) and (floor is None or all(floor.conversations))
+    return summarise_free(
+        own.comparisons,
+        conversations=own.conversations if known else None,
+        control=floor.comparisons if floor is not None else (),
+        control_conversations=floor.conversations if known and floor is not None else None,
+    )
+
+
+def _counted(terms: ArmTerms) -> dict[str, Any]:
+    """Say what the ledgers know of an arm: they count what has no record, too."""
+    return {
+        "compared": terms.compared,
+        "incomparable": dict(sorted(terms.incomparable.items())),
+        "shed": {reason: n for reason, n in sorted(terms.shed.items()) if n},
+        "in_flight": terms.in_flight,
+    }
+
+
+def _findings(comparisons: chain[Comparison]) -> list[dict[str, Any]]:
+    counted = Counter(finding for one in comparisons for finding in one.findings)
+    return [
+        {"finding": name, "severity": advice(name).severity, "count": n, "remedy": advice(name).remedy}
+        for name, n in counted.most_common()
+    ]
+
+
+def _latency(free: Gathered) -> dict[str, Any]:
+    """Summarise the timings of the exchanges that the shadow answered on its own; scoring has no pace to compare."""
+    made = [
+        timing
+        for one, timing in zip(free.comparisons, free.timings, strict=True)
+        if one.mode is Mode.FREE and timing[1].end is not None
+    ]
+    return summarise_latency(
+        ([primary.first_token for primary, _ in made], [shadow.first_token for _, shadow in made]),
+        (
+            chain.from_iterable(primary.gaps for primary, _ in made),
+            chain.from_iterable(shadow.gaps for _, shadow in made),
+        ),
+    )

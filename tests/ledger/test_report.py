@@ -1,0 +1,220 @@
+"""The report says what its records say: recomputed from the export by other code, every number is the same."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from proxy.compare.comparison import Comparison, FlipClass, Mode, Source
+from proxy.config import Config, Shadow
+from proxy.ledger.conservation import ArmTerms, Terms
+from proxy.ledger.export import export_jsonl
+from proxy.ledger.query import Filter
+from proxy.ledger.reconcile import Arm
+from proxy.ledger.record import Timing
+from proxy.ledger.report import build_report
+from proxy.ledger.store import Store
+
+CONFIG = Config(
+    shadows=(Shadow("candidate", "http://c"), Shadow("control", "http://d", role="control")),
+)
+KINDS = [None, None, *FlipClass]
+
+
+def jittered(chance: random.Random, comparison: Comparison) -> Comparison:
+    """The same comparison with other values, some of them missing."""
+
+    def logprob(near: float | None) -> float | None:
+        if near is None or chance.random() < 0.1:
+            return None
+        return near * chance.uniform(0.9, 1.1)
+
+    choices = tuple(
+        replace(
+            choice,
+            primary_logprobs=tuple(logprob(one) for one in choice.primary_logprobs),
+            shadow_logprobs=tuple(logprob(one) for one in choice.shadow_logprobs),
+            kl_lower_bounds=tuple(chance.choice([None, chance.random()]) for _ in choice.kl_lower_bounds),
+        )
+        for choice in comparison.choices
+    )
+    return replace(comparison, choices=choices, source=chance.choice(list(Source)))
+
+
+@pytest.fixture(params=[1, 2, 3])
+def filled(request, store, make):
+    """A store with two shadows, both modes and every outcome, at random."""
+    chance = random.Random(request.param)
+    batch = []
+    number = 0
+    for exchange in range(60):
+        for shadow in ("candidate", "control"):
+            free = make.free(chance.choice(KINDS), findings=chance.choice([(), ("output_length",), ("stop_handling",)]))
+            forced = make.forced(*chance.choices(list(FlipClass), k=chance.randrange(4)))
+            for comparison in (free, forced):
+                made = jittered(chance, comparison)
+                if chance.random() < 0.15:
+                    made = Comparison(mode=made.mode, incomparable=chance.choice(["sampled", "token_count"]))
+                elif chance.random() < 0.1:
+                    made = replace(made, values_incomparable="logprob_mode")
+                timing = Timing(
+                    first_token=chance.choice([None, chance.random()]),
+                    end=chance.choice([None, 2.0]),
+                    gaps=(chance.random(),),
+                )
+                batch.append(
+                    make.compared(
+                        make.record(
+                            number, made, shadow=shadow, role=shadow, exchange=f"x{exchange}", shadow_timing=timing
+                        )
+                    )
+                )
+                number += 1
+    store.settle(batch)
+    return store
+
+
+def recomputed(path: Path) -> dict:
+    script = Path(__file__).with_name("recompute.py")
+    done = subprocess.run([sys.executable, "-I", script, path], capture_output=True, text=True, check=True, timeout=60)
+    return json.loads(done.stdout)
+
+
+def same(one, other, place="") -> None:
+    """Equal structures, numbers to twelve digits; absent and null are the same."""
+    if isinstance(other, dict):
+        for key in other.keys() | ({} if one is None else one).keys():
+            same((one or {}).get(key), other.get(key), f"{place}/{key}")
+    elif isinstance(other, float):
+        assert one == pytest.approx(other, rel=1e-12, abs=1e-15), place
+    else:
+        assert one == other or (one == {} and other is None), place
+
+
+def test_every_number_is_that_of_the_export(filled, tmp_path):
+    path = tmp_path / "export.jsonl"
+    assert export_jsonl(filled.records(), path) == 240
+    report = build_report(CONFIG, filled, command="test", now=0.0)
+    other = recomputed(path)
+    same(report["primary"]["tokens_source"], other["tokens_source"])
+    assert sum(other["tokens_source"].values()) <= 60
+    for shadow in report["shadows"]:
+        theirs = other["shadows"][shadow["name"]]
+        for mode in ("free", "forced"):
+            ours = shadow["modes"][mode]
+            if mode == "free":
+                ours["hazard_raw"] = ours["hazard_per_1000_tokens"]["raw"]
+            assert ours["requests"] > 40
+            same({key: ours.get(key) for key in theirs[mode]}, theirs[mode], f"{shadow['name']}/{mode}")
+        for arm in ("primary", "shadow"):
+            same(shadow["latency"]["time_to_first_token_seconds"][arm], theirs["latency"][arm]["first"])
+            same(shadow["latency"]["inter_token_seconds"][arm], theirs["latency"][arm]["gaps"])
+        assert {one["finding"]: one["count"] for one in shadow["findings"]} == theirs["findings"]
+
+
+def test_the_control_is_the_floor_of_the_candidate_only(filled):
+    candidate, control = build_report(CONFIG, filled, command="test", now=0.0)["shadows"]
+    hazard = candidate["modes"]["free"]["hazard_per_1000_tokens"]
+    floor = control["modes"]["free"]["hazard_per_1000_tokens"]
+    assert hazard["floor"] == pytest.approx(floor["raw"])
+    assert hazard["excess"] == pytest.approx(hazard["raw"] - floor["raw"])
+    assert "floor" not in floor
+
+
+def test_an_interval_is_given_only_where_conversations_are_known(store, make):
+    def records(**fields):
+        return [
+            make.record(number, make.free(KINDS[number % 6]), exchange=f"x{number}", **fields) for number in range(40)
+        ]
+
+    store.settle([make.compared(one) for one in records()])
+    hazard = build_report(CONFIG, store, command="test", now=0.0)["shadows"][0]["modes"]["free"][
+        "hazard_per_1000_tokens"
+    ]
+    assert "interval" not in hazard
+    with Store.open(f"sqlite:///{store.path}.other") as other:
+        other.settle([make.compared(replace(one, conversation=one.exchange)) for one in records()])
+        report = build_report(CONFIG, other, command="test", now=0.0)
+    low, high = report["shadows"][0]["modes"]["free"]["hazard_per_1000_tokens"]["interval"]
+    assert low < hazard["raw"] < high
+
+
+def test_what_was_not_measured_is_absent():
+    report = build_report(CONFIG, None, command="test", now=1_700_000_000.0)
+    assert report["time"] == "2023-11-14T22:13:20+00:00"
+    assert "requests" not in report
+    assert "model" not in report
+    assert report["records"] == 0
+    candidate = report["shadows"][0]
+    assert "verdict" not in candidate
+    assert candidate["footprint_differences"] == []
+    assert "logprob_error_nats" not in candidate["modes"]["free"]
+    assert "top1_agreement" not in candidate["modes"]["forced"]
+    assert candidate["modes"]["free"]["requests"] == 0
+    assert candidate["latency"]["time_to_first_token_seconds"] == {"primary": {}, "shadow": {}}
+    json.dumps(report)
+
+
+def test_what_has_no_record_is_counted_from_the_ledgers(store, make):
+    store.settle([make.compared(make.record(1))])
+    counted = ArmTerms(1, {"not_json": 2}, {"queue": 3, "capture": 0}, 1, 0, 1, None, 0)
+    terms = Terms(10, 2, 8, 0, {Arm("candidate", "free"): counted})
+    report = build_report(CONFIG, store, terms, command="serve", now=0.0)
+    assert report["requests"] == {"received": 10, "not_sampled": 2, "sampled": 8, "undecided": 0}
+    free = report["shadows"][0]["modes"]["free"]
+    assert (free["compared"], free["incomparable"], free["shed"], free["in_flight"]) == (
+        1,
+        {"not_json": 2},
+        {"queue": 3},
+        2,
+    )
+    assert "shed" not in report["shadows"][1]["modes"]["free"]
+
+
+def test_footprints_and_their_differences(store, make):
+    store.put_footprint("p1", {"engine": "vllm", "version": "1", "gpu": None, "dtype": "bfloat16"}, 0.0)
+    store.put_footprint("s1", {"engine": "sglang", "version": "1", "gpu": "H200", "dtype": "bfloat16"}, 0.0)
+    store.settle([make.compared(make.record(1, primary_footprint="old")), make.compared(make.record(2))])
+    report = build_report(CONFIG, store, command="test", now=0.0)
+    assert report["primary"]["footprint"]["engine"] == "vllm"
+    assert report["shadows"][0]["footprint_differences"] == [
+        {"field": "engine", "primary": "vllm", "shadow": "sglang", "sure": True},
+        {"field": "gpu", "primary": None, "shadow": "H200", "sure": False},
+    ]
+
+
+def test_findings_come_with_their_remedy(store, make):
+    found = make.free(findings=("prompt_tokens", "a_new_one"))
+    store.settle([make.compared(make.record(number, found)) for number in range(2)])
+    findings = build_report(CONFIG, store, command="test", now=0.0)["shadows"][0]["findings"]
+    assert findings[0]["finding"] == "prompt_tokens"
+    assert findings[0]["count"] == 2
+    assert findings[0]["severity"] == "explains"
+    assert "chat template" in findings[0]["remedy"]
+    assert findings[1] == {"finding": "a_new_one", "severity": "notice", "count": 2, "remedy": ""}
+
+
+def test_a_part_of_the_records(store, make):
+    store.settle(
+        [make.compared(make.record(number, exchange=f"x{number}", model=f"m{number % 3}")) for number in range(10)]
+    )
+    report = build_report(CONFIG, store, command="test", now=0.0, wanted=Filter(since=1_700_000_004.0))
+    assert report["records"] == 6
+    assert report["models"] == {"m1": 2, "m2": 2, "m0": 2}
+    assert report["shadows"][0]["modes"]["free"]["requests"] == 6
+
+
+def test_a_mode_that_is_not_configured_shows_only_with_records(store, make):
+    config = Config(shadows=(Shadow("candidate", "http://c", modes=("free",)),))
+    assert list(build_report(config, store, command="test", now=0.0)["shadows"][0]["modes"]) == ["free"]
+    store.settle([make.compared(make.record(1, make.forced()))])
+    modes = build_report(config, store, command="test", now=0.0)["shadows"][0]["modes"]
+    assert list(modes) == ["free", "forced"]
+    assert modes["forced"]["requests"] == 1
+    assert Mode.FORCED.value in modes
