@@ -163,9 +163,9 @@ def _chat_row(row: dict[str, Any], *, raw_bytes: bool) -> Token:
         if logprob is None:
             continue
         its_id, its_text, its_data = _spelling(entry, raw_bytes=raw_bytes)
-        if its_id is not None and its_id == known and not its_text:
-            its_text, its_data = text, data
-        nameless = its_id is not None and not its_text and its_data is None
+        nameless = labelled(_text(entry.get("token"))) is not None and its_data is None
+        if nameless and its_id == known:
+            its_text, its_data, nameless = text, data, False
         alternatives.append(Alternative(logprob=logprob, id=its_id, text=None if nameless else its_text, data=its_data))
     if not text and labelled(_text(row.get("token"))) is not None:
         text = _text(row.get(ROW_TEXT))

@@ -81,3 +81,30 @@ def recorded():
         return load(folder, name)
 
     return get
+
+
+class Scripted:
+    """A ``fetch`` that answers from a table by path; ``calls`` are the requests it got. A function is given the body."""
+
+    def __init__(self, **routes):
+        self.routes = routes
+        self.calls = []
+
+    async def __call__(self, call):
+        self.calls.append(call)
+        made = self.routes.get(call.path.partition("?")[0], Answer(404, (), ((0, b'{"detail":"Not Found"}'),)))
+        if callable(made):
+            made = made(call.body)
+        if isinstance(made, Answer):
+            return made
+        return Answer(200, (("content-type", "application/json"),), ((5, json.dumps(made).encode()),))
+
+
+@pytest.fixture
+def scripted():
+    """Make a fetch from a table: scripted({"/tokenize": {"tokens": [1]}})."""
+
+    def make(routes):
+        return Scripted(**routes)
+
+    return make
