@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import re
 import socket
 import struct
 import termios
@@ -31,6 +32,7 @@ from proxy.traffic.service import Service
 _HIGH_WATER = 64 << 10
 _AHEAD = 64 << 10  # pipelined bytes held while a reply is open; then the client is no longer read
 _LINGER = 2.0  # after a refusal: read on so that the answer is not lost to a reset (RFC 9112 section 9.6)
+_VERSION = re.compile(rb"[^\r\n]* HTTP/([0-9]\.[0-9])(?:\r|\Z)")
 _RESET = struct.pack("ii", 1, 0)
 #: Starts a parser in the middle of a message whose head was understood but ended llhttp's work (an Upgrade offer that is ignored).
 _RESUME = b"POST / HTTP/1.1\r\nHost: x\r\n%b\r\n\r\n"
@@ -342,8 +344,8 @@ class ClientSide(asyncio.Protocol):
 
     def _blame(self, block: bytes) -> Refusal:
         """Choose the refusal for what the parser did not take: framing faults have their own code."""
-        first = block.partition(b"\r\n")[0]
-        if b" HTTP/" in first and first[-3:] not in (b"1.1", b"1.0"):
+        version = _VERSION.match(block)
+        if version is not None and version[1] not in (b"1.1", b"1.0"):
             return refusals.BAD_VERSION
         names = {name.lower() for name, _ in self._fields}
         return refusals.BAD_FRAMING if names & {b"content-length", b"transfer-encoding"} else refusals.MALFORMED

@@ -120,7 +120,7 @@ def _read_line(line: bytes) -> tuple[bytes, bytes, int] | Refusal:
         return BAD_VERSION if version[:5] == b"HTTP/" else MALFORMED
     # Origin-form only: in absolute-form the client would pick the authority (RFC 9112 section 3.2.2), CONNECT asks for a tunnel.
     asterisk = target == b"*" and method == b"OPTIONS"
-    if (target[:1] != b"/" and not asterisk) or not _TARGET.fullmatch(target):
+    if (target[:1] != b"/" and not asterisk) or method == b"CONNECT" or not _TARGET.fullmatch(target):
         return BAD_TARGET
     return method, target, 1 if version == b"HTTP/1.1" else 0
 

@@ -68,13 +68,13 @@ class Wire:
 
     async def rest(self) -> bytes:
         """Everything up to the end of the connection, or its reset."""
-        data = b""
+        data = bytearray()
         try:
             while piece := await self.reader.read(1 << 16):
                 data += piece
         except ConnectionError:
             pass
-        return data
+        return bytes(data)
 
     async def until(self, mark: bytes) -> bytes:
         """Everything up to and including a mark."""

@@ -53,7 +53,7 @@ class Connection:
         self._engine = engine
         self._reader = reader
         self._writer = writer
-        self._buffer = b""
+        self._buffer = bytearray()
 
     async def _more(self) -> bytes:
         data = await self._reader.read(1 << 16)
@@ -65,13 +65,16 @@ class Connection:
     async def _until(self, mark: bytes) -> bytes:
         while mark not in self._buffer:
             self._buffer += await self._more()
-        found, _, self._buffer = self._buffer.partition(mark)
+        end = self._buffer.index(mark)
+        found = bytes(self._buffer[:end])
+        del self._buffer[: end + len(mark)]
         return found
 
     async def _exactly(self, size: int) -> bytes:
         while len(self._buffer) < size:
             self._buffer += await self._more()
-        found, self._buffer = self._buffer[:size], self._buffer[size:]
+        found = bytes(self._buffer[:size])
+        del self._buffer[:size]
         return found
 
     async def head(self) -> bytes:
@@ -89,14 +92,14 @@ class Connection:
         """Read the body that a head announces."""
         lowered = head.lower()
         if b"\r\ntransfer-encoding: chunked" in lowered:
-            raw, body = b"", b""
+            raw, body = bytearray(), bytearray()
             while True:
                 size = await self._until(b"\r\n")
                 piece = await self._exactly(int(size, 16) + 2)
                 raw += size + b"\r\n" + piece
                 body += piece[:-2]
                 if piece == b"\r\n":
-                    return Request(head, raw, body)
+                    return Request(head, bytes(raw), bytes(body))
         length = Request(head, b"", b"").value(b"content-length")
         data = await self._exactly(int(length or 0))
         return Request(head, data, data)
@@ -112,8 +115,7 @@ class Connection:
     async def read_raw(self) -> bytes:
         """Read whatever comes next; empty at the end."""
         if self._buffer:
-            found, self._buffer = self._buffer, b""
-            return found
+            return await self._exactly(len(self._buffer))
         try:
             return await self._more()
         except Gone:
@@ -143,7 +145,7 @@ class Engine:
     tls: ssl.SSLContext | None = None
     port: int = 0
     requests: list[Request] = field(default_factory=list)
-    received: bytes = b""
+    received: bytearray = field(default_factory=bytearray)
     connections: int = 0
     open: int = 0
     errors: list[BaseException] = field(default_factory=list)

@@ -70,13 +70,18 @@ async def proxied(url: str, state: Path, **changes: Any) -> AsyncIterator[Proxy]
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind(("127.0.0.1", 0))
     stop, ready = asyncio.Event(), asyncio.Event()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(serve(config, incarnation=incarnation, sock=sock, ready=ready.set, stop=stop))
-        await ready.wait()
-        counters = Counters.attach(state / "counters" / f"{incarnation}.bin")
-        try:
-            yield Proxy(sock.getsockname(), state, counters, stop, incarnation)
-        finally:
-            stop.set()
-    counters.close()
-    sock.close()
+    task = asyncio.get_running_loop().create_task(
+        serve(config, incarnation=incarnation, sock=sock, ready=ready.set, stop=stop)
+    )
+    await asyncio.wait({task, begun := asyncio.ensure_future(ready.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    begun.cancel()
+    if task.done():
+        task.result()
+    counters = Counters.attach(state / "counters" / f"{incarnation}.bin")
+    try:
+        yield Proxy(sock.getsockname(), state, counters, stop, incarnation)
+    finally:
+        stop.set()
+        await task
+        counters.close()
+        sock.close()

@@ -1,0 +1,410 @@
+"""When the client leaves, or the primary refuses, cuts, hangs or talks nonsense: the same truth reaches the other side, at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from proxy.config import Primary, Timeouts
+from proxy.counters import ENDPOINTS, Slot
+from proxy.exchange import Ended
+from tests.wire.client import Wire, ask, get, parse, post
+from tests.wire.engine import STREAM, Behaviour, Connection, Engine, always, chunk, once, reply, stream
+from tests.wire.judge import judging
+from tests.wire.proxied import proxied
+
+
+async def eventually(true: object, seconds: float = 10.0) -> None:
+    """Wait until a callable says true."""
+    assert callable(true)
+    async with asyncio.timeout(seconds):
+        while not true():
+            await asyncio.sleep(0.002)
+
+
+def closed_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def test_a_primary_that_refuses_is_a_constant_502_and_the_connection_lives(state: Path) -> None:
+    async def main() -> None:
+        async with proxied(f"http://127.0.0.1:{closed_port()}", state) as proxy, Wire(proxy.address) as wire:
+            for _ in range(2):
+                await wire.send(post(b"{}", close=False))
+                head = await wire.until(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
+                assert b"close" not in head
+                assert json.loads(await wire.until(b"}}"))["error"] == {
+                    "message": "The primary engine cannot be reached.",
+                    "type": "proxy_error",
+                    "code": "primary_unreachable",
+                }
+            assert proxy[Slot.PRIMARY_UNREACHABLE] == 2
+            assert ("chat_completions", 502, 2) in list(proxy.counters.requests())
+
+    uvloop.run(main())
+
+
+CUTS: dict[str, tuple[list[bytes], bytes]] = {
+    "length": ([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"], b"ab"),
+    "chunks": ([STREAM, chunk(b"data: 1\n\n"), b"5\r\nab"], b"data: 1\n\nab"),
+    "between chunks": ([STREAM, chunk(b"data: 1\n\n")], b"data: 1\n\n"),
+}
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("name", CUTS)
+def test_a_cut_reply_is_cut_for_the_client_after_what_came(name: str, reset: bool, state: Path) -> None:
+    pieces, body = CUTS[name]
+
+    async def main() -> None:
+        async def behave(connection: Connection) -> None:
+            await connection.request()
+            await connection.send(*pieces)
+            await asyncio.sleep(0.05)
+            if reset:
+                connection.reset()
+
+        async with judging(state) as judge, Engine(behave) as engine, proxied(engine.url, state) as proxy:
+            got = parse(await ask(proxy.address, post(b"{}")))
+            assert (got.status, got.body, got.whole) == (200, body, False)
+            [exchange] = await judge.until(1)
+            assert exchange.ended is Ended.PRIMARY_CUT
+            assert b"".join(piece for _, piece in exchange.pieces) == body
+
+    uvloop.run(main())
+
+
+def test_a_cut_stream_is_a_reset_where_an_end_would_look_whole(state: Path) -> None:
+    async def main() -> None:
+        async with Engine(once(STREAM, chunk(b"a"))) as engine, proxied(engine.url, state) as proxy:
+            async with Wire(proxy.address) as wire:
+                await wire.send(b"GET /x HTTP/1.0\r\n\r\n")
+                with pytest.raises(ConnectionResetError):
+                    while await wire.reader.read(4096):
+                        pass
+
+    uvloop.run(main())
+
+
+async def _say_nothing(connection: Connection) -> None:
+    await connection.request()
+
+
+FAULTY: dict[str, tuple[Behaviour, str]] = {
+    "closed without an answer": (_say_nothing, "primary_cut"),
+    "half a head": (once(b"HTTP/1.1 200 OK\r\nConte"), "primary_cut"),
+    "garbage": (once(b"\x00\x01garbage\r\n\r\n"), "primary_protocol"),
+    "length and chunked": (once(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"), "primary_protocol"),
+    "gzip transfer coding": (once(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"), "primary_protocol"),
+    "switching protocols": (once(b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nabc"), "primary_protocol"),
+    "http/2": (once(b"HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n"), "primary_protocol"),
+    "control byte in the reason": (once(b"HTTP/1.1 200 O\x01K\r\nContent-Length: 0\r\n\r\n"), "primary_protocol"),
+    "line feed injection": (once(b"HTTP/1.1 200 OK\nX-A: 1\r\nContent-Length: 0\r\n\r\n"), "primary_protocol"),
+    "endless head": (once(b"HTTP/1.1 200 OK\r\n", *([b"X-A: " + b"a" * 4000 + b"\r\n"] * 40), pause=0.001), "primary_protocol"),
+    "endless interim": (once(*([b"HTTP/1.1 103 Hints\r\nX-A: " + b"a" * 4000 + b"\r\n\r\n"] * 40), pause=0.001), "primary_protocol"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_an_answer_that_is_none_is_a_502(name: str, state: Path) -> None:
+    behave, code = FAULTY[name]
+
+    async def main() -> None:
+        async with judging(state) as judge, Engine(behave) as engine, proxied(engine.url, state) as proxy:
+            raw = await ask(proxy.address, b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}" + get())
+            answer = raw[raw.index(b"HTTP/1.1 502") :]
+            assert json.loads(parse(answer).body)["error"]["code"] == code
+            [exchange] = await judge.until(1)
+            assert (exchange.ended, exchange.status) == (Ended.NO_REPLY, 0)
+            assert exchange.request_body == b"{}"
+
+    uvloop.run(main())
+
+
+def test_a_primary_that_hangs_is_a_504_and_is_let_go(state: Path) -> None:
+    async def main() -> None:
+        async def hang(connection: Connection) -> None:
+            await connection.request()
+            assert await connection.read_raw() == b""
+
+        timeouts = Timeouts(head=0.5, connect=1.0, idle=0.5)
+        async with Engine(hang) as engine, proxied(engine.url, state, timeouts=timeouts) as proxy:
+            answer = parse(await ask(proxy.address, post(b"{}")))
+            assert (answer.status, json.loads(answer.body)["error"]["code"]) == (504, "primary_timeout")
+            await eventually(lambda: not engine.open)
+            assert not engine.errors
+
+    uvloop.run(main())
+
+
+@pytest.mark.parametrize("moment", ["connecting", "before the first byte", "mid-stream", "mid-request"])
+def test_a_client_that_leaves_takes_the_primary_call_with_it(moment: str, state: Path) -> None:
+    async def main() -> None:
+        async def behave(connection: Connection) -> None:
+            await connection.head()
+            if moment == "mid-stream":
+                await connection.send(STREAM, chunk(b"data: 1\n\n"))
+            while await connection.read_raw():
+                pass
+
+        async with judging(state) as judge, Engine(behave) as engine, proxied(engine.url, state) as proxy:
+            async with Wire(proxy.address) as wire:
+                request = post(b"{}") if moment != "mid-request" else post(b"{}").replace(b"Length: 2", b"Length: 9")
+                await wire.send(request)
+                if moment == "mid-stream":
+                    await wire.until(b"1\n\n")
+                elif moment != "connecting":
+                    await eventually(lambda: engine.received)
+            await eventually(lambda: not engine.open, seconds=1.0)
+            [exchange] = await judge.until(1)
+            assert exchange.ended is Ended.CLIENT_GONE
+            assert exchange.pieces[:1] == ((exchange.pieces[0][0], b"data: 1\n\n"),) if moment == "mid-stream" else True
+            assert proxy[Slot.CLIENT_DISCONNECTS] == 1
+            assert proxy[Slot.OPEN_STREAMS] == 0
+            assert ("chat_completions", 499, 1) in list(proxy.counters.requests())
+            await proxy.until(Slot.CLIENT_CONNECTIONS, 0)
+            assert proxy.balanced()
+
+    uvloop.run(main())
+
+
+def test_slow_readers_hold_the_engine_and_bounded_memory(state: Path) -> None:
+    """Each side's buffer holds at most one read (256 KiB) above its high-water mark (64 KiB)."""
+    block = b"x" * (64 << 10)
+    readers, each = 8, 64 << 20
+
+    async def main() -> None:
+        sent = [0]
+
+        async def flood(connection: Connection) -> None:
+            await connection.request()
+            await connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % each)
+            for _ in range(each // len(block)):
+                await connection.send(block)
+                sent[0] += len(block)
+
+        async with Engine(flood) as engine, proxied(engine.url, state) as proxy:
+            wires = [Wire(proxy.address) for _ in range(readers)]
+            for wire in wires:
+                await wire.__aenter__()
+                wire.writer.transport.pause_reading()  # type: ignore[attr-defined]  # the transport reads as well
+                await wire.send(get("/flood"))
+            last = -1
+            while sent[0] != last:
+                last = sent[0]
+                await asyncio.sleep(0.3)
+            from proxy.traffic.client_side import ClientSide
+
+            held = [_buffered(side) for side in _instances(ClientSide)]
+            assert len(held) == readers
+            assert max(held) <= (64 << 10) + (256 << 10)
+            assert 0 < sent[0] < readers * each
+            for wire in wires:
+                wire.writer.transport.abort()
+                await wire.__aexit__()
+            await eventually(lambda: not engine.open)
+
+    uvloop.run(main())
+
+
+def _instances(kind: type) -> list[object]:
+    import gc
+
+    return [thing for thing in gc.get_objects() if isinstance(thing, kind) and thing._transport is not None]  # type: ignore[attr-defined]  # looked at from outside
+
+
+def _buffered(side: object) -> int:
+    return int(side._transport.get_write_buffer_size())  # type: ignore[attr-defined]  # looked at from outside
+
+
+def test_an_upload_waits_for_the_primary(state: Path) -> None:
+    async def main() -> None:
+        go = asyncio.Event()
+
+        async def behave(connection: Connection) -> None:
+            head = await connection.head()
+            await go.wait()
+            request = await connection.body(head)
+            await connection.send(reply(b"%d" % len(request.body)))
+
+        size = 64 << 20
+        async with Engine(behave) as engine, proxied(engine.url, state) as proxy, Wire(proxy.address) as wire:
+            await wire.send(post(b"").replace(b"Length: 0", b"Length: %d" % size))
+            sent = [0]
+
+            async def upload() -> None:
+                while sent[0] < size:
+                    await wire.send(b"u" * (1 << 20))
+                    sent[0] += 1 << 20
+
+            async with asyncio.TaskGroup() as group:
+                group.create_task(upload())
+                last = -1
+                while sent[0] != last:
+                    last = sent[0]
+                    await asyncio.sleep(0.3)
+                assert last < size
+                go.set()
+            assert parse(await wire.rest()).body == b"%d" % size
+            assert not engine.errors
+
+    uvloop.run(main())
+
+
+@pytest.mark.parametrize(("request_", "status"), [(get(), 200), (post(b"{}"), 502)], ids=["idempotent", "not idempotent"])
+def test_a_stale_connection_is_tried_again_only_where_it_is_safe(request_: bytes, status: int, state: Path) -> None:
+    async def main() -> None:
+        async def behave(connection: Connection) -> None:
+            await connection.request()
+            await connection.send(reply(b"ok"))
+            await connection.head()  # the second request of a connection dies without an answer
+
+        async with Engine(behave) as engine, proxied(engine.url, state) as proxy:
+            assert parse(await ask(proxy.address, get())).status == 200
+            assert parse(await ask(proxy.address, request_)).status == status
+            assert engine.connections == (2 if status == 200 else 1)
+
+    uvloop.run(main())
+
+
+def test_a_first_connection_that_dies_is_not_tried_again(state: Path) -> None:
+    async def main() -> None:
+        async with Engine(_say_nothing) as engine, proxied(engine.url, state) as proxy:
+            assert parse(await ask(proxy.address, get())).status == 502
+            assert engine.connections == 1
+
+    uvloop.run(main())
+
+
+@pytest.mark.parametrize("fields", [b"Connection: close\r\n", b"Keep-Alive: timeout=1\r\n"])
+def test_a_connection_the_peer_will_close_is_not_kept(fields: bytes, state: Path) -> None:
+    async def main() -> None:
+        async with Engine(always(reply(b"ok", fields=fields))) as engine, proxied(engine.url, state) as proxy:
+            for _ in range(3):
+                assert parse(await ask(proxy.address, post(b"{}"))).body == b"ok"
+            assert engine.connections == 3
+
+    uvloop.run(main())
+
+
+def test_bytes_after_a_reply_are_not_the_next_one(state: Path) -> None:
+    async def main() -> None:
+        async with Engine(always(reply(b"ok") + reply(b"smuggled"))) as engine, proxied(engine.url, state) as proxy:
+            for _ in range(3):
+                raw = await ask(proxy.address, get())
+                assert raw.endswith(b"ok")
+                assert raw.count(b"HTTP/1.1") == 1
+            assert engine.connections == 3
+
+    uvloop.run(main())
+
+
+def test_an_early_reply_is_passed_and_the_connection_ends(state: Path) -> None:
+    async def main() -> None:
+        async def behave(connection: Connection) -> None:
+            await connection.head()
+            await connection.send(reply(b"too large", status="413 Content Too Large"))
+            while await connection.read_raw():
+                pass
+
+        async with Engine(behave) as engine, proxied(engine.url, state) as proxy, Wire(proxy.address) as wire:
+            await wire.send(post(b"", close=False).replace(b"Length: 0", b"Length: 1000000") + b"x" * 1000)
+            raw = await wire.rest()
+            assert parse(raw).status == 413
+            assert b"Connection: close" in raw
+            await eventually(lambda: not engine.open)
+
+    uvloop.run(main())
+
+
+def test_sigterm_lets_open_streams_finish_and_closes_the_rest(state: Path) -> None:
+    async def main() -> None:
+        go = asyncio.Event()
+
+        async def behave(connection: Connection) -> None:
+            await connection.request()
+            await connection.send(STREAM, chunk(b"data: 1\n\n"))
+            await go.wait()
+            await connection.send(chunk(b"data: 2\n\n"), chunk(b""))
+
+        async with judging(state) as judge, Engine(behave) as engine, proxied(engine.url, state) as proxy:
+            async with Wire(proxy.address) as open_, Wire(proxy.address) as idle:
+                await open_.send(post(b"{}", close=False))
+                await open_.until(b"1\n\n")
+                proxy.stop.set()
+                assert await idle.rest() == b""
+                with pytest.raises(ConnectionRefusedError):
+                    await ask(proxy.address, get())
+                go.set()
+                assert (await open_.rest()).endswith(chunk(b"data: 2\n\n") + chunk(b""))
+            [exchange] = await judge.until(1)
+            assert exchange.ended is Ended.COMPLETE
+
+    uvloop.run(main())
+
+
+def test_a_drain_has_an_end(state: Path) -> None:
+    async def main() -> None:
+        async def hang(connection: Connection) -> None:
+            await connection.request()
+            await connection.read_raw()
+
+        async with Engine(hang) as engine, Wire(("127.0.0.1", engine.port)), proxied(engine.url, state, drain=0.2) as proxy:
+            async with Wire(proxy.address) as wire:
+                await wire.send(post(b"{}"))
+                await proxy.until(Slot.OPEN_SAMPLED, 1)
+                proxy.stop.set()
+                async with asyncio.timeout(5):
+                    assert await wire.rest() == b""
+
+    uvloop.run(main())
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(path), "-out", str(path) + ".crt"]
+    subprocess.run(command, check=True, capture_output=True)
+    path.write_text(path.read_text() + Path(str(path) + ".crt").read_text())
+    return path
+
+
+def test_a_primary_behind_tls_is_verified(certificate: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    async def main() -> None:
+        async with Engine(once(*stream(b"a", b"b")), tls=context) as engine:
+            async with proxied(engine.url, state) as proxy:
+                assert parse(await ask(proxy.address, get())).status == 502
+            monkeypatch.setenv("SSL_CERT_FILE", str(certificate) + ".crt")
+            async with proxied(engine.url, state, primary=Primary(url=engine.url)) as proxy:
+                got = parse(await ask(proxy.address, get()))
+                assert (got.status, got.body, got.whole) == (200, b"ab", True)
+
+    uvloop.run(main())
+
+
+def test_durations_and_overhead_are_counted(state: Path) -> None:
+    async def main() -> None:
+        async with Engine(always(reply(b"ok"))) as engine, proxied(engine.url, state) as proxy:
+            for path in ("/v1/chat/completions", "/v1/models", "/elsewhere"):
+                await ask(proxy.address, post(b"{}", path))
+            found = {endpoint: (code, count) for endpoint, code, count in proxy.counters.requests()}
+            assert found == {"chat_completions": (200, 1), "models": (200, 1), "other": (200, 1)}
+            buckets, total = proxy.counters.duration_buckets(ENDPOINTS.index("models"))
+            assert (sum(buckets), total > 0) == (1, True)
+            assert sum(proxy.counters.overhead_buckets()[0]) == 3
+
+    uvloop.run(main())
