@@ -120,6 +120,8 @@ class JudgeMetrics:
         if comparison.incomparable is not None:
             return
         add("tokens_compared_total", (model, shadow, mode), sum(choice.compared for choice in comparison.choices))
+        if comparison.expected_flips is not None:
+            add("expected_flips_total", (model, shadow, mode), comparison.expected_flips)
         self._flips(record, model, exemplar)
         for choice in comparison.choices:
             self._ties(shadow, mode, choice)

@@ -1,7 +1,7 @@
 """Every metric that Parhelion exports, declared once: name, type, labels, unit, buckets, what it says and why it is there.
 
 House rules. A metric is declared here when something sets it, not before: the judgement (``verdict``, ``log_e_value``,
-``conversations_needed``, ``noise_floor``, ``drift_log_e``), ``expected_flips_total``, ``reasoning_length_ratio`` and
+``conversations_needed``, ``noise_floor``, ``drift_log_e``), ``reasoning_length_ratio`` and
 ``config_reload_failed`` come with the code that does. Names and labels are the contract of dashboards and alerts: add, never rename. Labels
 are bounded by construction (``labels.py``); ``model`` stands only where a panel divides by model, because it multiplies series.
 ``arm`` is ``primary`` or a shadow's name. Units are base units; a name ends in its unit.
@@ -120,6 +120,7 @@ _MIRROR = (
 _TOKENS = (
     _counter("judge", "tokens_compared_total", _MODEL_ARM, "Token positions compared.", "denominator of every rate per token"),
     _counter("judge", "flips_total", (*_MODEL_ARM, "class"), "Positions at which the arms prefer (forced) or chose (free) other tokens, by class.", "the headline"),
+    _counter("judge", "expected_flips_total", _MODEL_ARM, "Flips that the control's noise alone would give at the primary's gaps.", "tells numerically noisier from wrong: flips less these is the excess"),
     _counter("judge", "exact_ties_total", (*_ARM, "arm"), "Exact ties at the top of an arm's list (arm: primary or shadow), flipped or not.", "exposure to tie-breaking; a fingerprint of the logit dtype"),
     _counter("judge", "tie_break_total", (*_ARM, "primary_pick", "shadow_pick"), "Exact ties by which member each arm picked.", "names a tie-breaking rule"),
     _counter("judge", "tie_break_mismatches_total", _ARM, "Flips that both arms see as an exact tie.", "another rule, not another distribution"),

@@ -75,6 +75,9 @@ def one_mode(records):
         ),
         "tokens_compared": sum(choice["compared"] for choice in choices),
     }
+    expected = [r["comparison"]["expected_flips"] for r in made if r["comparison"]["expected_flips"] is not None]
+    if expected:
+        found["expected_flips"] = {"sum": math.fsum(expected), "requests": len(expected)}
     return found | values(made), made, choices
 
 

@@ -120,7 +120,7 @@ def test_what_a_comparison_moves(tmp_path, make):
     metrics.observe_comparison(
         make.record(1, make.free(FlipClass.EXACT_TIE, findings=("tool_call_name", "finish_reason")))
     )
-    metrics.observe_comparison(make.record(2, make.forced(FlipClass.NEAR_TIE, FlipClass.GENUINE)))
+    metrics.observe_comparison(make.record(2, make.forced(FlipClass.NEAR_TIE, FlipClass.GENUINE, expected_flips=0.5)))
     metrics.observe_comparison(make.record(3, Comparison(mode=Mode.FREE, incomparable="sampled")))
     found = page(tmp_path, metrics)
     expected = {
@@ -131,6 +131,7 @@ def test_what_a_comparison_moves(tmp_path, make):
         ("flips_total", "genuine", "forced", "m", "candidate"): 1,
         ("divergences_total", "exact_tie", "m", "candidate"): 1,
         ("exposed_tokens_total", "m", "candidate"): 4,
+        ("expected_flips_total", "forced", "m", "candidate"): 0.5,
         ("tie_break_mismatches_total", "free", "candidate"): 1,
         ("exact_ties_total", "primary", "free", "candidate"): 1,
         ("exact_ties_total", "shadow", "free", "candidate"): 1,
@@ -297,7 +298,9 @@ def test_every_declared_metric_is_set_by_something(tmp_path, make):
     counters = Counters.create(tmp_path / "a.bin")
     counters.finished(0, 200, 0.1)
     metrics = judge()
-    metrics.observe_comparison(make.record(1, make.free(FlipClass.EXACT_TIE, findings=("tool_call_name",))))
+    metrics.observe_comparison(
+        make.record(1, make.free(FlipClass.EXACT_TIE, findings=("tool_call_name",), expected_flips=0.1))
+    )
     metrics.observe_comparison(make.record(2, request=RequestFacts(prompt_tokens=1, shadow_prompt_tokens=2)))
     metrics.shadow_error("candidate", "refused")
     metrics.shadow_tokens("candidate", prompt=1)

@@ -44,7 +44,8 @@ def jittered(chance: random.Random, comparison: Comparison) -> Comparison:
         )
         for choice in comparison.choices
     )
-    return replace(comparison, choices=choices, source=chance.choice(list(Source)))
+    expected = chance.choice([None, chance.random()])
+    return replace(comparison, choices=choices, source=chance.choice(list(Source)), expected_flips=expected)
 
 
 @pytest.fixture(params=[1, 2, 3])
