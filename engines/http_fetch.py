@@ -71,7 +71,7 @@ def _label(error: Exception) -> str:
             return "dns"
         case aiohttp.ClientSSLError():
             return "tls"
-        case aiohttp.InvalidURL():
+        case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
             return "bad_url"
         case TimeoutError():
             return "timeout"

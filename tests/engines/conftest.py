@@ -1,6 +1,7 @@
 """Recorded replies for the tests of the dialects, as ``Answer`` values."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,3 +109,28 @@ def scripted():
         return Scripted(**routes)
 
     return make
+
+
+def _gguf():
+    """The Q4_1 weights: in PARHELION_MODELS or the user's cache, wherever the demo keeps them."""
+    from proxy.demo.weights import Q4_1, models_directory
+
+    directory = models_directory()
+    found = [directory / Q4_1, *sorted(directory.glob("**/*.gguf"))]
+    return next((file for file in found if file.exists() and "q4_1" in file.name.lower()), None)
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory):
+    """A llama.cpp server on loopback: its base URL. Missing weights fail under CI and skip elsewhere."""
+    from engines.launch import start_llama
+
+    weights = _gguf()
+    if weights is None:
+        reason = "no Q4_1 weights: run `make demo` once, or set PARHELION_MODELS to the directory that has them"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+    engine = start_llama(weights, alias="smollm2-135m", log=tmp_path_factory.mktemp("llama") / "server.log")
+    try:
+        yield engine.url
+    finally:
+        engine.stop()

@@ -1,0 +1,60 @@
+"""Footprints: origins, one id for one stack, differences that are sure and those that are not, nothing secret."""
+
+import pytest
+
+from engines.footprint import FIELDS, Fact, Origin, difference, make, redact
+
+
+def test_declared_beats_probed_beats_inferred():
+    footprint = make({"dtype": "bf16", "gpu": "H100"}, {"dtype": "fp16", "tensor_parallel": 1}, {"gpu": "H200"})
+    assert footprint.fact("dtype") == Fact("bf16", Origin.PROBED)
+    assert footprint.fact("gpu") == Fact("H200", Origin.DECLARED)
+    assert footprint.fact("tensor_parallel") == Fact(1, Origin.INFERRED)
+    assert footprint.fact("driver") == Fact(None, Origin.UNKNOWN)
+    assert footprint.value("driver") == ""
+    assert footprint.value("tensor_parallel") == "1"
+    assert set(footprint.as_json()) == set(FIELDS)
+    assert footprint.origins()["driver"] == "unknown"
+
+
+@pytest.mark.parametrize("nothing", [None, "", "auto", "None", " null ", "unknown"])
+def test_values_that_say_nothing_are_unknown(nothing):
+    assert make({"dtype": nothing}, {}, {}).fact("dtype").origin is Origin.UNKNOWN
+
+
+def test_other_names_and_foreign_fields():
+    footprint = make({"tp_size": 4, "random_seed": 7, "port": 8000, "api_key": "x"}, {}, {"quantisation": "awq"})
+    assert (footprint.value("tensor_parallel"), footprint.value("quantization")) == ("4", "awq")
+    assert "7" not in str(footprint.as_json())
+
+
+def test_the_id_is_the_stacks_and_not_the_starts():
+    one = make({"dtype": "bf16", "random_seed": 1}, {}, {})
+    again = make({"random_seed": 2, "dtype": "bf16"}, {}, {})
+    other = make({"dtype": "fp16"}, {}, {})
+    assert one.id == again.id != other.id
+    assert len(one.id) == 16
+    assert make({}, {"dtype": "bf16"}, {}).id == one.id  # how a thing is known does not change what it is
+
+
+def test_differences():
+    one = make({"engine": "vllm", "version": "1", "dtype": "bf16", "config_hash": "a", "gpu": "H200"}, {}, {})
+    other = make({"engine": "vllm", "version": "2", "dtype": "fp16", "config_hash": "b"}, {}, {})
+    found = {each.field: each.sure for each in difference(one, other)}
+    assert found == {"version": True, "dtype": True, "gpu": False}
+    same = make({"engine": "vllm", "version": "1", "dtype": "bf16", "config_hash": "b", "gpu": "H200"}, {}, {})
+    assert [each.field for each in difference(one, same)] == ["config_hash"]
+    assert difference(one, one) == ()
+
+
+def test_nothing_secret_is_kept():
+    key = "sk-" + "a" * 20
+    assert redact(f"http://me:secret@host/x {key} Bearer abc.def") == "http://[redacted]@host/x [redacted] [redacted]"
+    footprint = make({"model": f"https://user:{key}@host/model", "version": "x" * 5000}, {}, {})
+    assert key not in str(footprint.as_json())
+    assert len(footprint.value("version")) == 400
+
+
+def test_mappings_are_kept_in_one_order():
+    one = make({"sampling_defaults": {"top_p": 1.0, "temperature": 0.8}}, {}, {})
+    assert one.value("sampling_defaults") == '{"temperature":0.8,"top_p":1.0}'
