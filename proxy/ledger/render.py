@@ -59,14 +59,14 @@ def _table(title: str, columns: Sequence[tuple[Numbers, Numbers]], rows: Sequenc
     shown = [(label, cells) for label, cells in shown if any(cell != _ABSENT for cell in cells)]
     if not columns or not shown:
         return
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table()
     table.add_column("")
     for shadow, _ in columns:
         role = "noise floor" if shadow["role"] == "control" else "candidate"
         table.add_column(Text(f"{inert(shadow['name'], 60)}\n{role}"), justify="right")
     for label, cells in shown:
         table.add_row(Text(label), *(Text(cell) for cell in cells))
-    console.print()
+    console.print(Text(f"\n{title}", style="bold"))
     console.print(table)
 
 
@@ -157,6 +157,15 @@ def _percent(key: str) -> Callable[[Numbers], str]:
     return lambda numbers: f"{100 * numbers[key]:.3f} %" if numbers.get(key) is not None else _ABSENT
 
 
+def _estimates(numbers: Numbers) -> str:
+    """Make the cell of k1 and k3, and what they are: an estimate of KL only over tokens drawn at temperature 1, unfiltered."""
+    if "k1" not in numbers:
+        return _ABSENT
+    share = numbers["k3_is_kl"]
+    worth = "a score" if share == 0 else "nat of KL" if share == 1 else f"nat of KL for {100 * share:.0f} % of tokens"
+    return f"{_number(numbers['k1'])} / {_number(numbers['k3'])} ({worth})"
+
+
 _VALUES: list[Row] = [
     ("|logprob error| nat: median / p99 / max", _several("logprob_error_nats", ("median", "p99", "max"))),
     ("relative error: median / p99", _several("relative_error", ("median", "p99"))),
@@ -171,6 +180,8 @@ _FREE: list[Row] = [
     ("requests compared", _at("requests")),
     ("tokens compared", _at("tokens_compared")),
     ("identical replies", _share("identical", "requests")),
+    ("  held against each other as text alone", _at("by_text")),
+    ("no difference as far as both went", _at("censored")),
     ("divergences", lambda numbers: _number(sum(numbers["divergences"].values()))),
     *_classes("divergences"),
     ("first divergence: median token", _at("first_divergence", "median")),
@@ -188,7 +199,7 @@ _FORCED: list[Row] = [
     ("same first choice", _percent("top1_agreement")),
     *_VALUES,
     ("KL at least, nat: mean", _at("kl_lower_bound_nats", "mean")),
-    ("k1 / k3", lambda numbers: f"{_number(numbers['k1'])} / {_number(numbers['k3'])}" if "k1" in numbers else _ABSENT),
+    ("k1 / k3", _estimates),
     ("correlation of logprobs", _at("correlation")),
     *_ENDS,
 ]

@@ -71,6 +71,10 @@ def test_forced_shows_those_who_take_part(report):
     assert row(forced, "flips") == ["3"]
     assert row(forced, "  near tie") == ["3"]
     assert row(forced, "same first choice") == ["75.000 %"]
+    assert row(forced, "k1 / k3") == ["-0.0125 / 0.0016 (a score)"]
+    summary = report["shadows"][1]["modes"]["forced"]
+    summary["k3_is_kl"] = 0.25
+    assert row(shown(report), "k1 / k3") == ["-0.0125 / 0.0016 (nat of KL for 25 % of tokens)"]
 
 
 def test_there_is_no_verdict_until_there_is_one(report):
