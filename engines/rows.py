@@ -8,6 +8,7 @@ zero), NaN, infinities and null. Logprobs are in nats.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from proxy.compare.token_stream import Alternative, Channel, Token
@@ -17,6 +18,9 @@ LABEL = "token_id:"
 #: Keys under which ``stream`` leaves what only the event knew.
 ROW_CHANNEL = "_channel"
 ROW_TEXT = "_text"
+
+#: OpenAI's way of writing a token that is no text by itself: ``bytes:\\xf0\\x9f``.
+_LITERAL = re.compile(r"bytes:((?:\\x[0-9a-f]{2})+)")
 
 _NOT_LISTED = -9999.0
 _LOWEST = -3e38
@@ -57,6 +61,12 @@ def labelled(text: str) -> int | None:
     if len(digits) == len(text) or not digits.isascii() or not digits.isdigit() or len(digits) > 18:
         return None
     return int(digits)
+
+
+def literal(text: str) -> bytes | None:
+    r"""Return the bytes in a ``bytes:\xf0\x9f`` text, None for any other text."""
+    found = _LITERAL.fullmatch(text)
+    return bytes.fromhex(found.group(1).replace("\\x", "")) if found else None
 
 
 def in_order(alternatives: list[Alternative]) -> tuple[Alternative, ...]:
@@ -142,6 +152,9 @@ def _spelling(entry: dict[str, Any], *, raw_bytes: bool) -> tuple[int | None, st
     text = _text(entry.get("token"))
     data = _data(entry.get("bytes"), raw_bytes=raw_bytes)
     known = whole(entry.get("id"))
+    written = literal(text)
+    if written is not None:
+        return known, "", written
     label = labelled(text)
     if label is None:
         return known, text, data
@@ -180,18 +193,19 @@ def _chat_row(row: dict[str, Any], *, raw_bytes: bool) -> Token:
 
 
 def _legacy_row(text: Any, logprob: float | None, top: Any, known: int | None) -> Token:
-    text = _text(text)
-    label = labelled(text)
     alternatives: list[Alternative] = []
-    for its_text, value in top.items() if isinstance(top, dict) else ():
-        its_logprob, its_label = number(value), labelled(its_text)
+    for key, value in top.items() if isinstance(top, dict) else ():
+        its_logprob, (its_id, its_text, its_data) = number(value), _key(key)
         if its_logprob is not None:
-            alternatives.append(
-                Alternative(logprob=its_logprob, id=its_label, text=its_text if its_label is None else None)
-            )
+            shown = its_text if its_id is None else None
+            alternatives.append(Alternative(logprob=its_logprob, id=its_id, text=shown, data=its_data))
+    label, text, data = _key(_text(text))
     return Token(
-        text=text if label is None else "",
-        id=known if label is None else label,
-        logprob=logprob,
-        top=in_order(alternatives),
+        text=text, id=known if label is None else label, data=data, logprob=logprob, top=in_order(alternatives)
     )
+
+
+def _key(text: str) -> tuple[int | None, str, bytes | None]:
+    """Read a text of the parallel arrays: a label, written bytes, or plain text."""
+    label, written = labelled(text), literal(text)
+    return label, text if label is None and written is None else "", written

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.rows import chat_rows, ids_of, in_order, labelled, legacy_rows, number, prompt_row, whole
+from engines.rows import chat_rows, ids_of, in_order, labelled, legacy_rows, literal, number, prompt_row, whole
 from proxy.compare.token_stream import Alternative, Token
 
 
@@ -53,6 +53,17 @@ def test_a_list_of_ids_is_that_entirely_or_not_at_all():
 )
 def test_labels(text, found):
     assert labelled(text) == found
+
+
+def test_written_bytes():
+    assert literal("bytes:\\xf0\\x9f") == b"\xf0\x9f"
+    assert literal("bytes:") is None
+    assert literal("bytes:\\xf") is None
+    (row,) = chat_rows([{"token": "bytes:\\x20\\xf0", "logprob": -1.0, "bytes": [0x20, 0xF0]}])
+    assert (row.text, row.data) == ("", b"\x20\xf0")
+    (row,) = legacy_rows({"tokens": ["bytes:\\xf0"], "top_logprobs": [{"bytes:\\xf0": -0.5, "a": -1.0}]})
+    assert (row.text, row.data) == ("", b"\xf0")
+    assert row.top == (Alternative(-0.5, text="", data=b"\xf0"), Alternative(-1.0, text="a"))
 
 
 def test_lists_are_sorted_by_value_then_id_then_text():
