@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
 
 import orjson
 
-from engines.dialect import Dialect, DialectError, Endpoint
+from engines.dialect import Dialect, DialectError, Endpoint, Json
 from proxy.compare.sse import Event, SseReader, SseTooLarge
 from proxy.traffic import reply_head
 from proxy.traffic.reply_head import Framing, ReplyHead
@@ -38,10 +37,11 @@ class Injection:
         self._limit = limit
         self._request: list[bytes] = []
         self._size = 0
-        self._client_body: dict[str, Any] = {}
+        self._client_body: Json = {}
         self._mode = _Mode.AS_IT_IS
         self._held_head: ReplyHead | None = None
         self._held: list[bytes] = []
+        self._held_size = 0
         self._reader = SseReader(limit)
         self._pending = b""
 
@@ -58,16 +58,16 @@ class Injection:
         """The client's body as far as it has come."""
         return b"".join(self._request)
 
-    def shape(self, wanted: Callable[[dict[str, Any]], bool]) -> bytes | None:
+    def shape(self, wanted: Callable[[Json], bool]) -> bytes | None:
         """Return the enlarged body; None when it must go as it came: not a JSON object, not ``wanted``, not for this dialect."""
         try:
             body = orjson.loads(self.gathered)
-            if not isinstance(body, dict) or not wanted(body):
+            add, most = self._dialect.inject, self._dialect.max_top_logprobs
+            if add is None or not isinstance(body, dict) or not wanted(body):
                 return None
-            most = self._dialect.max_top_logprobs
-            enlarged = self._dialect.ask(self._endpoint, body, TOP if most is None else min(TOP, most))
+            enlarged = add(self._endpoint, body, TOP if most is None else min(TOP, most))
             self._client_body = body
-            return orjson.dumps(enlarged)
+            return None if enlarged == body else orjson.dumps(enlarged)
         except (orjson.JSONDecodeError, orjson.JSONEncodeError, DialectError):
             return None
 
@@ -105,7 +105,8 @@ class Injection:
                 return None, self._stream(piece)
             case _Mode.WHOLE:
                 self._held.append(piece)
-                if sum(map(len, self._held)) <= self._limit:
+                self._held_size += len(piece)
+                if self._held_size <= self._limit:
                     return None, b""
                 return self.give_up()
 
@@ -153,7 +154,7 @@ class Injection:
         return b"".join(line + b"\n" for line in lines) + b"data: " + stripped + ending
 
     def _strip(self, data: bytes) -> bytes:
-        """Take out what ``ask`` added: the same object when nothing changes or it is not ours to read, empty when it is to be dropped."""
+        """Take out what ``inject`` added: the same object when nothing changes or it is not ours to read, empty when it is to be dropped."""
         try:
             parsed = orjson.loads(data)
             if not isinstance(parsed, dict):

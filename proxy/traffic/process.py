@@ -11,17 +11,21 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from engines.dialect import Dialect
+from engines.dialect import Answer, Call, Dialect, DialectError
 from proxy.config import Config
 from proxy.counters import Counters
 from proxy.traffic.client_side import ClientSide
 from proxy.traffic.deadlines import Deadlines
 from proxy.traffic.handoff import Handoff
 from proxy.traffic.service import Service, snapshot_of
+from proxy.traffic.shadow_client import Client
 
 _BACKLOG = 2048  # the kernel's own cap (somaxconn) is 4096 since Linux 5.4
+_PROBE_SECONDS = 10.0
+_PROBE_BYTES = 8 << 20
 _FLUSH = 2.0  # how long the hand-over queue may take to leave at the end
 
 
@@ -34,7 +38,7 @@ async def serve(
     """
     loop = asyncio.get_running_loop()
     state = Path(config.state)
-    snapshot = snapshot_of(config, config.sampling.salt or kept_salt(state), _dialect(config))
+    snapshot = snapshot_of(config, config.sampling.salt or kept_salt(state), _named_dialect(config))
     (state / "counters").mkdir(parents=True, exist_ok=True)
     counters = Counters.create(state / "counters" / f"{incarnation}.bin")
     try:
@@ -47,10 +51,12 @@ async def serve(
         server = await loop.create_server(lambda: ClientSide(service), sock=sock, backlog=_BACKLOG)
         deadlines.start()
         handoff.tick(loop.time())
+        learning = loop.create_task(_learn_dialect(config, service))
         ready()
         try:
             await stop.wait()
         finally:
+            learning.cancel()
             server.close()
             await _drain(service, config.drain)
             await handoff.close(_FLUSH)
@@ -93,9 +99,45 @@ def kept_salt(state: Path) -> str:
     return path.read_text().strip()
 
 
-def _dialect(config: Config) -> Dialect | None:
-    if config.primary.logprobs != "inject":
+def _named_dialect(config: Config) -> Dialect | None:
+    """Return the dialect to inject with, when the configuration names the primary's engine. Raises ValueError for an unknown one."""
+    if config.primary.logprobs != "inject" or config.primary.engine == "auto":
         return None
     from engines.registry import dialect
 
-    return dialect(config.primary.engine)
+    try:
+        return dialect(config.primary.engine)
+    except KeyError as error:
+        raise ValueError(f"primary.engine: {error.args[0]}") from None
+
+
+async def _learn_dialect(config: Config, service: Service) -> None:
+    """Find out which dialect the primary speaks when nobody says so; nothing is injected until it has answered."""
+    if config.primary.logprobs != "inject" or config.primary.engine != "auto":
+        return
+    from engines.registry import detect, dialect
+
+    client = Client(
+        config.primary.url,
+        api_key=config.primary.api_key,
+        connections=1,
+        connect_timeout=config.timeouts.connect,
+        max_bytes=_PROBE_BYTES,
+    )
+
+    async def fetch(call: Call) -> Answer:
+        return await client.send(call, deadline=_PROBE_SECONDS)
+
+    pause = 0.5
+    try:
+        while True:
+            try:
+                found = dialect(await detect(fetch))
+            except DialectError:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _PROBE_SECONDS)
+            else:
+                service.reconfigure(replace(service.snapshot, inject=found))
+                return
+    finally:
+        await client.aclose()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from engines.dialect import Json
 from proxy.counters import Slot
 from proxy.exchange import Ended
 from proxy.traffic import refusals, reply_head, request_head
@@ -92,7 +93,7 @@ class Relay:
         injection = self._injection
         if injection is None:
             self._send([b"%x\r\n" % len(piece), piece, b"\r\n"] if self._head.chunked else [piece])
-        elif not injection.gather(piece):
+        elif not injection.gather(piece) or (self._capture is not None and not self._capture.open):
             self._send_original(injection)
             self._ask()
 
@@ -220,7 +221,7 @@ class Relay:
 
     # -- inside
 
-    def _wanted(self, body: dict[str, object]) -> bool:
+    def _wanted(self, body: Json) -> bool:
         capture, snapshot = self._capture, self._snapshot
         if capture is None or not capture.open:
             return False

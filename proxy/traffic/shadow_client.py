@@ -213,7 +213,7 @@ class _Line(asyncio.Protocol):
         try:
             await self._over
         finally:
-            if self._answering is not None:
+            if self._answering is answering:  # cancelled; else the line may already be at the next call's work
                 self._answering = None
                 self.abort()
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import socket
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -121,7 +120,9 @@ def test_an_answer_that_is_none_is_a_502(name: str, state: Path) -> None:
 
     async def main() -> None:
         async with judging(state) as judge, Engine(behave) as engine, proxied(engine.url, state) as proxy:
-            raw = await ask(proxy.address, b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}" + get())
+            raw = await ask(
+                proxy.address, b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}" + get()
+            )
             answer = raw[raw.index(b"HTTP/1.1 502") :]
             assert json.loads(parse(answer).body)["error"]["code"] == code
             [exchange] = await judge.until(1)
@@ -261,7 +262,9 @@ def test_an_upload_waits_for_the_primary(state: Path) -> None:
     uvloop.run(main())
 
 
-@pytest.mark.parametrize(("request_", "status"), [(get(), 200), (post(b"{}"), 502)], ids=["idempotent", "not idempotent"])
+@pytest.mark.parametrize(
+    ("request_", "status"), [(get(), 200), (post(b"{}"), 502)], ids=["idempotent", "not idempotent"]
+)
 def test_a_stale_connection_is_tried_again_only_where_it_is_safe(request_: bytes, status: int, state: Path) -> None:
     async def main() -> None:
         async def behave(connection: Connection) -> None:
@@ -359,7 +362,11 @@ def test_a_drain_has_an_end(state: Path) -> None:
             await connection.request()
             await connection.read_raw()
 
-        async with Engine(hang) as engine, Wire(("127.0.0.1", engine.port)), proxied(engine.url, state, drain=0.2) as proxy:
+        async with (
+            Engine(hang) as engine,
+            Wire(("127.0.0.1", engine.port)),
+            proxied(engine.url, state, drain=0.2) as proxy,
+        ):
             async with Wire(proxy.address) as wire:
                 await wire.send(post(b"{}"))
                 await proxy.until(Slot.OPEN_SAMPLED, 1)
@@ -370,25 +377,17 @@ def test_a_drain_has_an_end(state: Path) -> None:
     uvloop.run(main())
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(path), "-out", str(path) + ".crt"]
-    subprocess.run(command, check=True, capture_output=True)
-    path.write_text(path.read_text() + Path(str(path) + ".crt").read_text())
-    return path
-
-
-def test_a_primary_behind_tls_is_verified(certificate: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_primary_behind_tls_is_verified(
+    certificate: tuple[str, str], state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
+    context.load_cert_chain(*certificate)
 
     async def main() -> None:
         async with Engine(once(*stream(b"a", b"b")), tls=context) as engine:
             async with proxied(engine.url, state) as proxy:
                 assert parse(await ask(proxy.address, get())).status == 502
-            monkeypatch.setenv("SSL_CERT_FILE", str(certificate) + ".crt")
+            monkeypatch.setenv("SSL_CERT_FILE", certificate[0])
             async with proxied(engine.url, state, primary=Primary(url=engine.url)) as proxy:
                 got = parse(await ask(proxy.address, get()))
                 assert (got.status, got.body, got.whole) == (200, b"ab", True)

@@ -121,6 +121,9 @@ class Connection:
         except Gone:
             return b""
 
+    def stop_reading(self) -> None:
+        self._writer.transport.pause_reading()  # type: ignore[attr-defined]  # the transport reads as well
+
     def half_close(self) -> None:
         self._writer.write_eof()
 
