@@ -88,7 +88,7 @@ def _brotli(data: bytes, cap: int) -> bytes:
             out.append(piece)
             if size > cap:
                 raise CodingError("too_large")
-            if not piece and decoder.can_accept_more_data():
+            if not piece and decoder.can_accept_more_data() and not decoder.is_finished():
                 raise CodingError("bad_coding")
     except brotli.error:
         raise CodingError("bad_coding") from None

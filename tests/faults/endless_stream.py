@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.wire.engine import Connection, STREAM, chunk
+from tests.wire.engine import STREAM, Connection, chunk
 
 
 async def behave(connection: Connection) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import ssl
 from pathlib import Path
 
 import pytest
 import uvloop
 
-from proxy.config import Primary, Timeouts
-from proxy.counters import ENDPOINTS, Slot
+from proxy.config import Timeouts
+from proxy.counters import Slot
 from proxy.exchange import Ended
 from tests.wire.client import Wire, ask, get, parse, post
-from tests.wire.engine import STREAM, Behaviour, Connection, Engine, always, chunk, once, reply, stream
+from tests.wire.engine import STREAM, Behaviour, Connection, Engine, chunk, once, reply
 from tests.wire.judge import judging
 from tests.wire.proxied import proxied
 
@@ -24,7 +23,7 @@ async def eventually(true: object, seconds: float = 10.0) -> None:
     """Wait until a callable says true."""
     assert callable(true)
     async with asyncio.timeout(seconds):
-        while not true():
+        while not true():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.002)
 
 
@@ -85,12 +84,14 @@ def test_a_cut_reply_is_cut_for_the_client_after_what_came(name: str, reset: boo
 
 def test_a_cut_stream_is_a_reset_where_an_end_would_look_whole(state: Path) -> None:
     async def main() -> None:
-        async with Engine(once(STREAM, chunk(b"a"))) as engine, proxied(engine.url, state) as proxy:
-            async with Wire(proxy.address) as wire:
-                await wire.send(b"GET /x HTTP/1.0\r\n\r\n")
-                with pytest.raises(ConnectionResetError):
-                    while await wire.reader.read(4096):
-                        pass
+        async with (
+            Engine(once(STREAM, chunk(b"a"))) as engine,
+            proxied(engine.url, state) as proxy,
+            Wire(proxy.address) as wire,
+        ):
+            await wire.send(b"GET /x HTTP/1.0\r\n\r\n")
+            with pytest.raises(ConnectionResetError):
+                await wire.reader.read()
 
     uvloop.run(main())
 
@@ -262,56 +263,6 @@ def test_an_upload_waits_for_the_primary(state: Path) -> None:
     uvloop.run(main())
 
 
-@pytest.mark.parametrize(
-    ("request_", "status"), [(get(), 200), (post(b"{}"), 502)], ids=["idempotent", "not idempotent"]
-)
-def test_a_stale_connection_is_tried_again_only_where_it_is_safe(request_: bytes, status: int, state: Path) -> None:
-    async def main() -> None:
-        async def behave(connection: Connection) -> None:
-            await connection.request()
-            await connection.send(reply(b"ok"))
-            await connection.head()  # the second request of a connection dies without an answer
-
-        async with Engine(behave) as engine, proxied(engine.url, state) as proxy:
-            assert parse(await ask(proxy.address, get())).status == 200
-            assert parse(await ask(proxy.address, request_)).status == status
-            assert engine.connections == (2 if status == 200 else 1)
-
-    uvloop.run(main())
-
-
-def test_a_first_connection_that_dies_is_not_tried_again(state: Path) -> None:
-    async def main() -> None:
-        async with Engine(_say_nothing) as engine, proxied(engine.url, state) as proxy:
-            assert parse(await ask(proxy.address, get())).status == 502
-            assert engine.connections == 1
-
-    uvloop.run(main())
-
-
-@pytest.mark.parametrize("fields", [b"Connection: close\r\n", b"Keep-Alive: timeout=1\r\n"])
-def test_a_connection_the_peer_will_close_is_not_kept(fields: bytes, state: Path) -> None:
-    async def main() -> None:
-        async with Engine(always(reply(b"ok", fields=fields))) as engine, proxied(engine.url, state) as proxy:
-            for _ in range(3):
-                assert parse(await ask(proxy.address, post(b"{}"))).body == b"ok"
-            assert engine.connections == 3
-
-    uvloop.run(main())
-
-
-def test_bytes_after_a_reply_are_not_the_next_one(state: Path) -> None:
-    async def main() -> None:
-        async with Engine(always(reply(b"ok") + reply(b"smuggled"))) as engine, proxied(engine.url, state) as proxy:
-            for _ in range(3):
-                raw = await ask(proxy.address, get())
-                assert raw.endswith(b"ok")
-                assert raw.count(b"HTTP/1.1") == 1
-            assert engine.connections == 3
-
-    uvloop.run(main())
-
-
 def test_an_early_reply_is_passed_and_the_connection_ends(state: Path) -> None:
     async def main() -> None:
         async def behave(connection: Connection) -> None:
@@ -326,84 +277,5 @@ def test_an_early_reply_is_passed_and_the_connection_ends(state: Path) -> None:
             assert parse(raw).status == 413
             assert b"Connection: close" in raw
             await eventually(lambda: not engine.open)
-
-    uvloop.run(main())
-
-
-def test_sigterm_lets_open_streams_finish_and_closes_the_rest(state: Path) -> None:
-    async def main() -> None:
-        go = asyncio.Event()
-
-        async def behave(connection: Connection) -> None:
-            await connection.request()
-            await connection.send(STREAM, chunk(b"data: 1\n\n"))
-            await go.wait()
-            await connection.send(chunk(b"data: 2\n\n"), chunk(b""))
-
-        async with judging(state) as judge, Engine(behave) as engine, proxied(engine.url, state) as proxy:
-            async with Wire(proxy.address) as open_, Wire(proxy.address) as idle:
-                await open_.send(post(b"{}", close=False))
-                await open_.until(b"1\n\n")
-                proxy.stop.set()
-                assert await idle.rest() == b""
-                with pytest.raises(ConnectionRefusedError):
-                    await ask(proxy.address, get())
-                go.set()
-                assert (await open_.rest()).endswith(chunk(b"data: 2\n\n") + chunk(b""))
-            [exchange] = await judge.until(1)
-            assert exchange.ended is Ended.COMPLETE
-
-    uvloop.run(main())
-
-
-def test_a_drain_has_an_end(state: Path) -> None:
-    async def main() -> None:
-        async def hang(connection: Connection) -> None:
-            await connection.request()
-            await connection.read_raw()
-
-        async with (
-            Engine(hang) as engine,
-            Wire(("127.0.0.1", engine.port)),
-            proxied(engine.url, state, drain=0.2) as proxy,
-        ):
-            async with Wire(proxy.address) as wire:
-                await wire.send(post(b"{}"))
-                await proxy.until(Slot.OPEN_SAMPLED, 1)
-                proxy.stop.set()
-                async with asyncio.timeout(5):
-                    assert await wire.rest() == b""
-
-    uvloop.run(main())
-
-
-def test_a_primary_behind_tls_is_verified(
-    certificate: tuple[str, str], state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate)
-
-    async def main() -> None:
-        async with Engine(once(*stream(b"a", b"b")), tls=context) as engine:
-            async with proxied(engine.url, state) as proxy:
-                assert parse(await ask(proxy.address, get())).status == 502
-            monkeypatch.setenv("SSL_CERT_FILE", certificate[0])
-            async with proxied(engine.url, state, primary=Primary(url=engine.url)) as proxy:
-                got = parse(await ask(proxy.address, get()))
-                assert (got.status, got.body, got.whole) == (200, b"ab", True)
-
-    uvloop.run(main())
-
-
-def test_durations_and_overhead_are_counted(state: Path) -> None:
-    async def main() -> None:
-        async with Engine(always(reply(b"ok"))) as engine, proxied(engine.url, state) as proxy:
-            for path in ("/v1/chat/completions", "/v1/models", "/elsewhere"):
-                await ask(proxy.address, post(b"{}", path))
-            found = {endpoint: (code, count) for endpoint, code, count in proxy.counters.requests()}
-            assert found == {"chat_completions": (200, 1), "models": (200, 1), "other": (200, 1)}
-            buckets, total = proxy.counters.duration_buckets(ENDPOINTS.index("models"))
-            assert (sum(buckets), total > 0) == (1, True)
-            assert sum(proxy.counters.overhead_buckets()[0]) == 3
 
     uvloop.run(main())

@@ -26,42 +26,45 @@ def test_an_exchange_is_what_passed(state: Path) -> None:
     )
 
     async def main() -> None:
-        async with judging(state) as judge, Engine(always(*stream(*pieces), pause=0.01)) as engine:
-            async with proxied(engine.url, state, sampling=Sampling(rate=1.0, by="header:x-user", salt="s")) as proxy:
-                await ask(
-                    proxy.address,
-                    post(b'{"m":1}', "/v1/chat/completions?api_key=sk-canary&api-version=2", fields=fields),
-                )
-                [exchange] = await judge.until(1)
-                assert exchange.incarnation == proxy.incarnation
-                assert exchange.id == f"{proxy.incarnation}-1"
-                assert (exchange.method, exchange.target) == ("POST", "/v1/chat/completions?api_key=&api-version=2")
-                assert exchange.request_body == b'{"m":1}'
-                headers = dict(exchange.request_headers)
-                assert set(headers) == {
-                    b"content-type",
-                    b"user-agent",
-                    b"accept-encoding",
-                    b"traceparent",
-                    b"x-parhelion-key",
-                }
-                assert b"sk-canary" not in b"".join(headers.values())
-                assert (exchange.status, exchange.ended, exchange.injected, exchange.offered) == (
-                    200,
-                    Ended.COMPLETE,
-                    False,
-                    False,
-                )
-                assert exchange.response_headers == ((b"content-type", b"text/event-stream"),)
-                assert [piece for _, piece in exchange.pieces] == pieces
-                times = [exchange.head_us, *(micros for micros, _ in exchange.pieces), exchange.end_us]
-                assert times == sorted(times)
-                assert exchange.pieces[1][0] - exchange.pieces[0][0] > 5000
-                assert exchange.u is not None
-                assert 0 <= exchange.u < 1
-                [hello] = judge.hellos
-                assert (hello.incarnation, hello.handed_over_before) == (proxy.incarnation, 0)
-                assert proxy.balanced()
+        async with (
+            judging(state) as judge,
+            Engine(always(*stream(*pieces), pause=0.01)) as engine,
+            proxied(engine.url, state, sampling=Sampling(rate=1.0, by="header:x-user", salt="s")) as proxy,
+        ):
+            await ask(
+                proxy.address,
+                post(b'{"m":1}', "/v1/chat/completions?api_key=sk-canary&api-version=2", fields=fields),
+            )
+            [exchange] = await judge.until(1)
+            assert exchange.incarnation == proxy.incarnation
+            assert exchange.id == f"{proxy.incarnation}-1"
+            assert (exchange.method, exchange.target) == ("POST", "/v1/chat/completions?api_key=&api-version=2")
+            assert exchange.request_body == b'{"m":1}'
+            headers = dict(exchange.request_headers)
+            assert set(headers) == {
+                b"content-type",
+                b"user-agent",
+                b"accept-encoding",
+                b"traceparent",
+                b"x-parhelion-key",
+            }
+            assert b"sk-canary" not in b"".join(headers.values())
+            assert (exchange.status, exchange.ended, exchange.injected, exchange.offered) == (
+                200,
+                Ended.COMPLETE,
+                False,
+                False,
+            )
+            assert exchange.response_headers == ((b"content-type", b"text/event-stream"),)
+            assert [piece for _, piece in exchange.pieces] == pieces
+            times = [exchange.head_us, *(micros for micros, _ in exchange.pieces), exchange.end_us]
+            assert times == sorted(times)
+            assert exchange.pieces[1][0] - exchange.pieces[0][0] > 5000
+            assert exchange.u is not None
+            assert 0 <= exchange.u < 1
+            [hello] = judge.hellos
+            assert (hello.incarnation, hello.handed_over_before) == (proxy.incarnation, 0)
+            assert proxy.balanced()
 
     uvloop.run(main())
 
@@ -150,15 +153,14 @@ def test_open_captures_count_against_the_queue(state: Path) -> None:
             await connection.send(STREAM, chunk(b"y" * 40_000))
             await connection.read_raw()
 
-        async with Engine(behave) as engine:
-            async with proxied(engine.url, state, limits=Limits(queue_bytes=100_000)) as proxy:
-                calls = [asyncio.ensure_future(ask(proxy.address, post(b"{}"))) for _ in range(5)]
-                await proxy.until(Slot.SHED_QUEUE, 3)
-                assert proxy[Slot.OPEN_SAMPLED] == 2
-                assert proxy.balanced()
-                for call in calls:
-                    call.cancel()
-                await asyncio.gather(*calls, return_exceptions=True)
+        async with Engine(behave) as engine, proxied(engine.url, state, limits=Limits(queue_bytes=100_000)) as proxy:
+            calls = [asyncio.ensure_future(ask(proxy.address, post(b"{}"))) for _ in range(5)]
+            await proxy.until(Slot.SHED_QUEUE, 3)
+            assert proxy[Slot.OPEN_SAMPLED] == 2
+            assert proxy.balanced()
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
 
     uvloop.run(main())
 
@@ -217,7 +219,7 @@ def test_a_judge_killed_midway_loses_only_what_was_handed_over(state: Path) -> N
             async with judging(state, reads=False) as hung:
                 await _requests(proxy, 20)
                 async with asyncio.timeout(5):
-                    while not hung.writers or not proxy[Slot.HANDED_OVER]:
+                    while not hung.writers or not proxy[Slot.HANDED_OVER]:  # noqa: ASYNC110 - shared memory sends no event
                         await asyncio.sleep(0.002)
             lost = proxy[Slot.HANDED_OVER]
             assert 0 < lost < 20

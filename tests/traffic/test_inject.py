@@ -80,31 +80,32 @@ def test_a_recorded_reply_comes_back_as_if_nothing_had_been_asked(
     client = json.dumps({**(CLIENT if "chat" in path else PROMPT), "stream": streamed}, indent=1).encode()
 
     async def main() -> None:
-        async with judging(state) as judge, Engine(always(*answer)) as engine:
-            async with proxied(engine.url, state, primary=inject(engine_name, engine.url)) as proxy:
-                got = parse(
-                    await ask(proxy.address, post(client, path, fields="Accept-Encoding: gzip, br\r\nX-A: 1\r\n"))
-                )
-                assert got.whole
-                if streamed:
-                    mine = [json.loads(event) for event in events(got.body) if event != b"[DONE]"]
-                    theirs = [json.loads(event) for event in events(recorded) if event != b"[DONE]"]
-                    assert got.body.endswith(b"data: [DONE]\n\n") == recorded.endswith(b"data: [DONE]\n\n")
-                else:
-                    mine, theirs = [json.loads(got.body)], [json.loads(recorded)]
-                assert not any(map(has_added, mine))
-                assert any(map(has_added, theirs))
-                assert [bare(value) for value in mine] == [bare(value) for value in theirs]
-                [request] = engine.requests
-                asked = json.loads(request.body)
-                assert asked["logprobs"] in {True, 20}
-                assert request.value(b"accept-encoding") == b"identity"
-                assert request.value(b"content-length") == b"%d" % len(request.body)
-                [exchange] = await judge.until(1)
-                assert exchange.injected
-                assert exchange.request_body == client
-                assert b"".join(piece for _, piece in exchange.pieces) == recorded
-                assert (proxy[Slot.INJECTED], proxy[Slot.INJECT_REFUSED]) == (1, 0)
+        async with (
+            judging(state) as judge,
+            Engine(always(*answer)) as engine,
+            proxied(engine.url, state, primary=inject(engine_name, engine.url)) as proxy,
+        ):
+            got = parse(await ask(proxy.address, post(client, path, fields="Accept-Encoding: gzip, br\r\nX-A: 1\r\n")))
+            assert got.whole
+            if streamed:
+                mine = [json.loads(event) for event in events(got.body) if event != b"[DONE]"]
+                theirs = [json.loads(event) for event in events(recorded) if event != b"[DONE]"]
+                assert got.body.endswith(b"data: [DONE]\n\n") == recorded.endswith(b"data: [DONE]\n\n")
+            else:
+                mine, theirs = [json.loads(got.body)], [json.loads(recorded)]
+            assert not any(map(has_added, mine))
+            assert any(map(has_added, theirs))
+            assert [bare(value) for value in mine] == [bare(value) for value in theirs]
+            [request] = engine.requests
+            asked = json.loads(request.body)
+            assert asked["logprobs"] in {True, 20}
+            assert request.value(b"accept-encoding") == b"identity"
+            assert request.value(b"content-length") == b"%d" % len(request.body)
+            [exchange] = await judge.until(1)
+            assert exchange.injected
+            assert exchange.request_body == client
+            assert b"".join(piece for _, piece in exchange.pieces) == recorded
+            assert (proxy[Slot.INJECTED], proxy[Slot.INJECT_REFUSED]) == (1, 0)
 
     uvloop.run(main())
 
@@ -115,10 +116,12 @@ def test_a_reply_that_changes_nothing_keeps_its_bytes(state: Path) -> None:
 
     async def main() -> None:
         for answer, body in (([reply(odd)], odd), (stream(*sse), b"".join(sse))):
-            async with Engine(always(*answer)) as engine:
-                async with proxied(engine.url, state, primary=inject("vllm", engine.url)) as proxy:
-                    assert parse(await ask(proxy.address, post(json.dumps(CLIENT).encode()))).body == body
-                    assert proxy[Slot.INJECTED] == 1
+            async with (
+                Engine(always(*answer)) as engine,
+                proxied(engine.url, state, primary=inject("vllm", engine.url)) as proxy,
+            ):
+                assert parse(await ask(proxy.address, post(json.dumps(CLIENT).encode()))).body == body
+                assert proxy[Slot.INJECTED] == 1
 
     uvloop.run(main())
 
@@ -137,36 +140,37 @@ def test_a_refusal_of_the_enlarged_request_is_not_the_clients(status: str, chunk
                     reply(b'{"error":"logprobs"}', status=status) if refused else reply(b'{"fine":1}')
                 )
 
-        async with judging(state) as judge, Engine(behave) as engine:
-            async with proxied(engine.url, state, primary=inject("vllm", engine.url)) as proxy:
-                request = post(client)
-                if chunked:
-                    head, _, _ = request.partition(b"Content-Length")
-                    request = (
-                        head
-                        + b"Transfer-Encoding: chunked\r\n\r\n"
-                        + chunk(client[:9])
-                        + chunk(client[9:])
-                        + chunk(b"")
-                    )
-                assert parse(await ask(proxy.address, request)).body == b'{"fine":1}'
-                assert engine.requests[1].body == client
-                assert proxy[Slot.INJECT_REFUSED] == 1
-                [exchange] = await judge.until(1)
-                assert (exchange.injected, exchange.status, exchange.ended) == (False, 200, Ended.COMPLETE)
-                assert [piece for _, piece in exchange.pieces] == [b'{"fine":1}']
-                assert proxy.balanced()
+        async with (
+            judging(state) as judge,
+            Engine(behave) as engine,
+            proxied(engine.url, state, primary=inject("vllm", engine.url)) as proxy,
+        ):
+            request = post(client)
+            if chunked:
+                head, _, _ = request.partition(b"Content-Length")
+                request = (
+                    head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk(client[:9]) + chunk(client[9:]) + chunk(b"")
+                )
+            assert parse(await ask(proxy.address, request)).body == b'{"fine":1}'
+            assert engine.requests[1].body == client
+            assert proxy[Slot.INJECT_REFUSED] == 1
+            [exchange] = await judge.until(1)
+            assert (exchange.injected, exchange.status, exchange.ended) == (False, 200, Ended.COMPLETE)
+            assert [piece for _, piece in exchange.pieces] == [b'{"fine":1}']
+            assert proxy.balanced()
 
     uvloop.run(main())
 
 
 def test_a_client_error_stays_what_the_primary_says_of_the_clients_own_request(state: Path) -> None:
     async def main() -> None:
-        async with Engine(always(reply(b'{"error":"model"}', status="404 Not Found"))) as engine:
-            async with proxied(engine.url, state, primary=inject("vllm", engine.url)) as proxy:
-                got = parse(await ask(proxy.address, post(json.dumps(CLIENT).encode())))
-                assert (got.status, got.body) == (404, b'{"error":"model"}')
-                assert len(engine.requests) == 2
+        async with (
+            Engine(always(reply(b'{"error":"model"}', status="404 Not Found"))) as engine,
+            proxied(engine.url, state, primary=inject("vllm", engine.url)) as proxy,
+        ):
+            got = parse(await ask(proxy.address, post(json.dumps(CLIENT).encode())))
+            assert (got.status, got.body) == (404, b'{"error":"model"}')
+            assert len(engine.requests) == 2
 
     uvloop.run(main())
 
@@ -236,10 +240,12 @@ def test_a_cut_stays_a_cut(state: Path) -> None:
             ),
             ([STREAM, chunk(b'data: {"choices":[]}\n\n')], b'data: {"choices":[]}\n\n'),
         ):
-            async with Engine(once(*answer)) as engine:
-                async with proxied(engine.url, state, primary=inject("vllm", engine.url)) as proxy:
-                    got = parse(await ask(proxy.address, post(json.dumps(CLIENT).encode())))
-                    assert (got.status, got.body, got.whole) == (200, body, False)
+            async with (
+                Engine(once(*answer)) as engine,
+                proxied(engine.url, state, primary=inject("vllm", engine.url)) as proxy,
+            ):
+                got = parse(await ask(proxy.address, post(json.dumps(CLIENT).encode())))
+                assert (got.status, got.body, got.whole) == (200, body, False)
 
     uvloop.run(main())
 
@@ -248,12 +254,14 @@ def test_an_offered_request_is_enlarged_only_where_its_rule_fits(state: Path) ->
     sampling = Sampling(rate=0.0, rules=(Rule(Match(model="smol*"), 1.0),), salt="s")
 
     async def main() -> None:
-        async with Engine(always(reply(b"{}"))) as engine:
-            async with proxied(engine.url, state, primary=inject("vllm", engine.url), sampling=sampling) as proxy:
-                for model in ("smollm2", "other"):
-                    await ask(proxy.address, post(json.dumps({**CLIENT, "model": model}).encode()))
-                assert (proxy[Slot.OFFERED], proxy[Slot.INJECTED]) == (2, 1)
-                assert [b"logprobs" in request.body for request in engine.requests] == [True, False]
+        async with (
+            Engine(always(reply(b"{}"))) as engine,
+            proxied(engine.url, state, primary=inject("vllm", engine.url), sampling=sampling) as proxy,
+        ):
+            for model in ("smollm2", "other"):
+                await ask(proxy.address, post(json.dumps({**CLIENT, "model": model}).encode()))
+            assert (proxy[Slot.OFFERED], proxy[Slot.INJECTED]) == (2, 1)
+            assert [b"logprobs" in request.body for request in engine.requests] == [True, False]
 
     uvloop.run(main())
 
@@ -269,14 +277,13 @@ def test_the_dialect_is_found_out_when_nobody_names_it(state: Path) -> None:
                     reply(body, status="404 Not Found" if b"GET" in request.line and not known else "200 OK")
                 )
 
-        async with Engine(behave) as engine:
-            async with proxied(engine.url, state, primary=inject("auto", engine.url)) as proxy:
-                for _ in range(500):
-                    await ask(proxy.address, post(json.dumps(CLIENT).encode()))
-                    if proxy[Slot.INJECTED]:
-                        break
-                assert proxy[Slot.INJECTED] == 1
-                assert json.loads(engine.requests[-1].body)["return_token_ids"] is True
+        async with Engine(behave) as engine, proxied(engine.url, state, primary=inject("auto", engine.url)) as proxy:
+            for _ in range(500):
+                await ask(proxy.address, post(json.dumps(CLIENT).encode()))
+                if proxy[Slot.INJECTED]:
+                    break
+            assert proxy[Slot.INJECTED] == 1
+            assert json.loads(engine.requests[-1].body)["return_token_ids"] is True
 
     uvloop.run(main())
 

@@ -242,11 +242,11 @@ def test_a_cancelled_call_lets_its_connection_go() -> None:
             one = client(engine.url)
             call = asyncio.ensure_future(one.send(CALL, deadline=50.0))
             async with asyncio.timeout(5):
-                while not engine.received:
+                while not engine.received:  # noqa: ASYNC110 - the engine has no event for it
                     await asyncio.sleep(0.002)
                 call.cancel()
                 await asyncio.gather(call, return_exceptions=True)
-                while engine.open:
+                while engine.open:  # noqa: ASYNC110 - the engine has no event for it
                     await asyncio.sleep(0.002)
             await one.aclose()
 
