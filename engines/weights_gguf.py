@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,38 +28,49 @@ class ConversionError(Exception):
 
 
 def huggingface_directory(gguf: Path, cache: Path, *, dtype: str = "fp32", python: str | None = None) -> Path:
-    """Return the directory under ``cache`` that holds ``gguf``'s weights as safetensors of ``dtype``, converting once.
+    """Return one of ``huggingface_directories``."""
+    return huggingface_directories(gguf, cache, (dtype,), python=python)[dtype]
 
-    ``python`` is an interpreter with torch and Transformers to convert with; this one when None. The name of the directory carries a digest of the file's
-    size and first megabyte, so another file of the same name is converted anew. Raises ConversionError.
+
+def huggingface_directories(
+    gguf: Path, cache: Path, dtypes: Sequence[str], *, python: str | None = None
+) -> dict[str, Path]:
+    """Return the directories under ``cache`` that hold ``gguf``'s weights as safetensors, by dtype, converting once.
+
+    ``python`` is an interpreter with torch and Transformers to convert with; this one when None. A directory's name
+    carries a digest of the file's size and first megabyte, so another file of the same name is converted anew. Several
+    dtypes at once cost little more than one. Raises ConversionError.
     """
-    if dtype not in DTYPES:
-        raise ConversionError(f"dtype {dtype}: choose one of {', '.join(DTYPES)}")
+    for dtype in dtypes:
+        if dtype not in DTYPES:
+            raise ConversionError(f"dtype {dtype}: choose one of {', '.join(DTYPES)}")
     if not gguf.is_file():
         raise ConversionError(f"{gguf}: there is no such file")
-    target = cache / f"{gguf.stem}-{dtype}-{_digest(gguf)}"
-    if target.is_dir():
-        return target
+    digest = _digest(gguf)
+    targets = {dtype: cache / f"{gguf.stem}-{dtype}-{digest}" for dtype in dtypes}
+    missing = {dtype: target for dtype, target in targets.items() if not target.is_dir()}
+    if not missing:
+        return targets
     if python is None and importlib.util.find_spec("torch") is not None:
-        convert(gguf, target, dtype=dtype)
-        return target
+        convert(gguf, missing)
+        return targets
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])),
     }
-    command = [python or sys.executable, "-m", "engines.weights_gguf", str(gguf), str(target), "--dtype", dtype]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    wanted = [f"{dtype}={target}" for dtype, target in missing.items()]
+    command = [python or sys.executable, "-m", "engines.weights_gguf", str(gguf), *wanted]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own
     if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
         raise ConversionError(
-            done.stderr.strip().splitlines()[-1]
-            if done.stderr.strip()
-            else f"{command[0]} ended with {done.returncode}"
+            said[-1].removeprefix("parhelion: ") if said else f"{command[0]} ended: {done.returncode}"
         )
-    return target
+    return targets
 
 
-def convert(gguf: Path, target: Path, *, dtype: str = "fp32") -> None:
-    """Write the directory ``target``. Needs torch and Transformers; about 20 s for 135 million parameters."""
+def convert(gguf: Path, targets: Mapping[str, Path]) -> None:
+    """Write a directory for each dtype. Needs torch and Transformers; about 25 s for 135 million parameters."""
     try:
         import torch
         import transformers
@@ -71,16 +83,16 @@ def convert(gguf: Path, target: Path, *, dtype: str = "fp32") -> None:
         loaded = transformers.AutoModelForCausalLM.from_pretrained(where, gguf_file=name, dtype=torch.float32)
     except (OSError, ValueError, KeyError, NotImplementedError) as failed:
         raise ConversionError(f"{gguf}: {' '.join(str(failed).split())[:300]}") from failed
-    model = _plain(transformers, loaded, getattr(torch, DTYPES[dtype]))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        model.save_pretrained(unfinished)
-        tokenizer.save_pretrained(unfinished)
-        unfinished.chmod(0o755)
-        _publish(unfinished, target)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    for dtype, target in targets.items():
+        model = _plain(transformers, loaded, getattr(torch, DTYPES[dtype]))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        try:
+            model.save_pretrained(unfinished)
+            tokenizer.save_pretrained(unfinished)
+            _publish(unfinished, target)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _plain(transformers: Any, loaded: Any, dtype: Any) -> Any:
@@ -100,6 +112,10 @@ def _plain(transformers: Any, loaded: Any, dtype: Any) -> Any:
 
 
 def _publish(unfinished: Path, target: Path) -> None:
+    """Give a directory its final name; readable for others, as a container's user may be another one."""
+    unfinished.chmod(0o755)
+    for file in unfinished.iterdir():
+        file.chmod(0o644)
     try:
         unfinished.rename(target)
     except OSError:
@@ -116,18 +132,19 @@ def _digest(gguf: Path) -> str:
 def main() -> int:
     """Convert one file from the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m engines.weights_gguf", description="Convert a GGUF file into a Hugging Face directory."
+        prog="python -m engines.weights_gguf", description="Convert a GGUF file into Hugging Face directories."
     )
     parser.add_argument("gguf", type=Path)
-    parser.add_argument("target", type=Path)
-    parser.add_argument("--dtype", choices=tuple(DTYPES), default="fp32")
+    parser.add_argument("targets", nargs="+", metavar="DTYPE=DIRECTORY", help=f"dtype: {', '.join(DTYPES)}")
     chosen = parser.parse_args()
+    targets = {dtype: Path(directory) for dtype, _, directory in (target.partition("=") for target in chosen.targets)}
+    if unknown := targets.keys() - DTYPES.keys():
+        parser.error(f"{', '.join(sorted(unknown))}: choose dtypes from {', '.join(DTYPES)}")
     try:
-        convert(chosen.gguf, chosen.target, dtype=chosen.dtype)
+        convert(chosen.gguf, targets)
     except ConversionError as failed:
         print(f"parhelion: {failed}", file=sys.stderr)  # noqa: T201 - a command's own words
         return 1
-    print(chosen.target)  # noqa: T201 - a command's own words
     return 0
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from msgspec import Struct
 
 from engines.reference.protocol import Shown
@@ -199,4 +200,4 @@ def echo(prompt: Sequence[int], read: PromptRead | None, table: TokenTable) -> l
 
 
 def _moved(step: Step, by: int) -> Step:
-    return Step(step.index, step.token, step.row, step.text, step.offset + by)
+    return msgspec.structs.replace(step, offset=step.offset + by) if by else step
