@@ -26,6 +26,11 @@ def main() -> int:
     parser.add_argument("--parallel", type=int, default=1, help="slots: requests handled at a time")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--kv", choices=("f16", "f32"), default="f16", help="type of the KV cache")
+    parser.add_argument(
+        "--no-prompt-cache",
+        action="store_true",
+        help="evaluate every prompt anew unless a request asks for the cache: what a reply says then depends on nothing that was asked before",
+    )
     options = parser.parse_args()
     if not os.path.isfile(options.model):  # noqa: PTH113 - no need of pathlib here
         print(f"parhelion: --model {options.model}: there is no such file", file=sys.stderr)  # noqa: T201 - a command's own words
@@ -56,6 +61,9 @@ def _parameters(xllamacpp: Any, options: argparse.Namespace) -> Any:
     parameters.cpuparams.n_threads = options.threads
     parameters.cpuparams_batch.n_threads = options.threads
     parameters.endpoint_metrics = parameters.endpoint_props = parameters.endpoint_slots = True
+    if options.no_prompt_cache:
+        parameters.cache_prompt = False
+        parameters.cache_ram_mib = 0
     if options.kv == "f32":
         parameters.cache_type_k = parameters.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     return parameters

@@ -23,13 +23,15 @@ _CERTAIN = 10_000
 async def score(
     fetch: Fetch, model: str | None, prompt: tuple[int, ...], ids: tuple[int, ...], top: int
 ) -> tuple[Scored, ...]:
-    """Score at most 12 positions, spread evenly from the first to the last, one request each.
+    """Score at most 12 positions, spread evenly over all, one request each.
 
+    The last position goes first: it fills the cache (or finds it filled by the engine's own decoding), and each earlier one then is one token
+    evaluated by itself at its place in that cache, which is what decoding does.
     A token that is part of a character gets no row of its own; it is then looked up among the alternatives, and its logprob is
     None when it is not one of them.
     """
     scored: list[Scored] = []
-    for index in spread(len(ids), MOST_STEPS):
+    for index in reversed(spread(len(ids), MOST_STEPS)):
         question: Json = {
             "prompt": [*prompt, *ids[:index]],
             "n_predict": 1,
@@ -38,7 +40,7 @@ async def score(
             "cache_prompt": True,
         }
         scored.append(Scored(index, await _step(fetch, with_model(question, model), ids[index])))
-    return tuple(scored)
+    return tuple(reversed(scored))
 
 
 def spread(length: int, most: int) -> tuple[int, ...]:

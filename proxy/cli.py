@@ -91,7 +91,7 @@ def serve(
         shadows = ", ".join(f"{one.name} ({one.role}) {one.url}" for one in settings.shadows) or "no shadow"
         sys.stdout.write(
             f"parhelion ready: clients http://{supervisor.listening() or '-'} -> {settings.primary.url}; "
-            f"{settings.sampling.rate:.4g} of requests to {shadows}; metrics http://{address}/metrics\n"
+            f"{100 * settings.sampling.rate:.4g} % of requests to {shadows}; metrics http://{address}/metrics\n"
         )
         sys.stdout.flush()
 
@@ -153,7 +153,7 @@ def footprint(
 @app.command
 def demo(
     *,
-    requests: int = 48,
+    requests: int = 40,
     json: Json = None,
     keep: Annotated[bool, Parameter(negative="")] = False,
     vllm: Annotated[bool, Parameter(negative="")] = False,

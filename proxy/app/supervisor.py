@@ -25,6 +25,7 @@ from proxy.app import listeners, state
 from proxy.app.child import Assignment
 from proxy.config import Config
 from proxy.config_load import ConfigError, address
+from proxy.ledger import totals
 
 logger = logging.getLogger("parhelion")
 
@@ -196,6 +197,7 @@ def serve(config: Config, role: str, announce: Callable[[Supervisor, str], None]
     directory = state.prepare(config)
     lock = state.hold(directory, role)
     try:
+        totals.fold(directory / "counters")  # those of earlier lives, before anybody counts on them
         config = state.with_salt(config, directory)
         roles = ("traffic", "judge") if role == "all" else (role,)
         return asyncio.run(Supervisor(config, roles).run(announce))

@@ -55,7 +55,9 @@ _QUESTIONS = (
     "Give me a riddle and its answer.",
 )
 _SYSTEMS = (None, "You are a careful assistant.", None, "Answer in plain words.", None)
-_TOKENS = (32, 48, 64, 40)
+#: As many as the shadows are asked for: llama.cpp adds its softmax up in the order of its partial sort, so another number moves values by 1e-5.
+TOP = 20
+_TOKENS = (32, 40, 32, 48, 32, 64, 40)
 
 
 class Ask(Struct, frozen=True):
@@ -90,7 +92,7 @@ def _ask(number: int, model: str, extra: dict[str, Any]) -> Ask:
     else:
         arguments["prompt"] = f"Question: {question}\nAnswer:"
     if logprobs:
-        arguments |= {"logprobs": True, "top_logprobs": 5} if chat else {"logprobs": 5}
+        arguments |= {"logprobs": True, "top_logprobs": TOP} if chat else {"logprobs": TOP}
         if extra:
             arguments["extra_body"] = extra
     return Ask("chat" if chat else "completion", arguments, stream, logprobs, sampled)

@@ -30,6 +30,7 @@ from proxy.demo.weights import WeightsError
 _PROBING = 120.0
 _SETTLING = 600.0
 _EVERY = 1.0
+_LINE_EVERY = 15.0  # where there is no terminal
 
 
 def run(*, requests: int, json_file: Path | None, keep: bool, vllm: bool) -> int:
@@ -44,7 +45,7 @@ def run(*, requests: int, json_file: Path | None, keep: bool, vllm: bool) -> int
             started = time.monotonic()
 
             def say(text: str) -> None:
-                console.print(f"[dim]{time.monotonic() - started:6.1f} s[/]  {text}", highlight=False)
+                console.print(f"[dim]{time.monotonic() - started:6.1f} s[/]  {text}", highlight=False, soft_wrap=True)
 
             trio = stack.enter_context((with_vllm if vllm else light)(directory, say))
             proxy = stack.enter_context(ProxyProcess(_settings(trio, directory), directory))
@@ -91,16 +92,16 @@ def _drive(proxy: ProxyProcess, trio: Trio, requests: int, console: Console) -> 
     sender = threading.Thread(target=send, daemon=True)
     sender.start()
     limit = time.monotonic() + _SETTLING
-    last = ""
+    last, next_line = "", 0.0
     with Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else ExitStack() as live:
         while not failure:
             report = proxy.report()
             open_work = proxy.open_work()
             if isinstance(live, Live):
                 live.update(_progress(report, sent[0], requests, open_work), refresh=True)
-            elif (line := f"sent {sent[0]}/{requests}, settled {_settled(report)}") != last and sent[0] % 8 == 0:
-                console.print(line, highlight=False)
-                last = line
+            elif (line := f"sent {sent[0]}/{requests}, compared {_settled(report)}") != last and time.monotonic() > next_line:
+                console.print(line, highlight=False, soft_wrap=True)
+                last, next_line = line, time.monotonic() + _LINE_EVERY
             if not sender.is_alive() and not open_work and report["requests"]["sampled"] >= requests:
                 break
             if time.monotonic() > limit:

@@ -47,14 +47,17 @@ def needs(*packages: str, extra: str) -> None:
 
 @contextmanager
 def light(directory: Path, say: Say) -> Iterator[Trio]:
-    """llama.cpp three times: Q4_1 answers, F32 is the candidate, Q4_1 again is the control. One slot and one thread each keep it bit-equal."""
+    """llama.cpp three times: Q4_1 answers, F32 is the candidate, Q4_1 again is the control. 
+
+    One slot, one thread and no prompt cache carried from one request to the next keep primary and control bit-equal.
+    """
     needs("xllamacpp", "gguf", "openai", extra="demo")
     quantised = weights.fetch(weights.models_directory(), say)
     full = weights.f32(quantised, say)
     with ExitStack() as stack:
         say("starting llama.cpp three times: Q4_1 primary, F32 candidate, Q4_1 control")
         primary, candidate, control = (
-            stack.enter_context(start_llama(model, alias=MODEL, context=CONTEXT, log=directory / f"{name}.log"))
+            stack.enter_context(start_llama(model, alias=MODEL, context=CONTEXT, extra=("--no-prompt-cache",), log=directory / f"{name}.log"))
             for name, model in (("primary", quantised), ("candidate", full), ("control", quantised))
         )
         yield Trio(

@@ -12,6 +12,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import cast
 
 from proxy import logs
 from proxy.exchange import Exchange
@@ -20,16 +21,19 @@ from proxy.traffic.wire import FrameReader, Hello, WireError
 logger = logging.getLogger("parhelion")
 
 Reconcile = Callable[[str, int], Awaitable[None]]
+Bury = Callable[[str], Awaitable[None]]
 
 
 class Intake:
-    """The queue. ``capacity`` in bytes of captured bodies."""
+    """The queue. ``capacity`` in bytes of captured bodies. ``reconcile`` accounts for what an incarnation handed over on earlier connections,
+    ``bury`` for all that a dead one had left."""
 
-    def __init__(self, capacity: int, reconcile: Reconcile) -> None:
+    def __init__(self, capacity: int, reconcile: Reconcile, bury: Bury) -> None:
         self.capacity = capacity
         self.waiting_bytes = 0
         self.in_flight: Counter[str] = Counter()
-        self._reconcile = reconcile
+        self._reconcile, self._bury = reconcile, bury
+        self._farewells: set[asyncio.Future[None]] = set()
         self._queue: deque[Exchange] = deque()
         self._arrived = asyncio.Event()
         self._settled = asyncio.Event()
@@ -71,6 +75,8 @@ class Intake:
         """Read no more; what waits is still taken."""
         self._closing = True
         self._arrived.set()
+        for farewell in self._farewells:
+            farewell.cancel()
         for line in list(self._lines):
             line.hang_up()
 
@@ -84,10 +90,17 @@ class Intake:
 
     async def greet(self, hello: Hello) -> None:
         """Account for what this incarnation handed over on earlier connections."""
-        while self.in_flight[hello.incarnation]:
+        await self._until_settled(hello.incarnation)
+        await self._reconcile(hello.incarnation, hello.handed_over_before)
+
+    async def _until_settled(self, incarnation: str) -> None:
+        while self.in_flight[incarnation]:
             self._settled.clear()
             await self._settled.wait()
-        await self._reconcile(hello.incarnation, hello.handed_over_before)
+
+    async def _farewell(self, incarnation: str) -> None:
+        await self._until_settled(incarnation)
+        await self._bury(incarnation)
 
     def joined(self, line: _Line) -> None:
         """A traffic process connected."""
@@ -96,6 +109,10 @@ class Intake:
     def left(self, line: _Line) -> None:
         """A traffic process hung up or died."""
         self._lines.discard(line)
+        if line.incarnation is not None and not self._closing:
+            farewell = asyncio.ensure_future(self._farewell(line.incarnation))
+            self._farewells.add(farewell)
+            farewell.add_done_callback(self._farewells.discard)
 
 
 def size_of(exchange: Exchange) -> int:
@@ -108,6 +125,7 @@ class _Line(asyncio.Protocol):
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
+        self.incarnation: str | None = None
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
         self._greeting: asyncio.Future[None] | None = None
@@ -115,8 +133,7 @@ class _Line(asyncio.Protocol):
         self._full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but ancestry
         self._intake.joined(self)
 
     def data_received(self, data: bytes) -> None:
@@ -130,6 +147,7 @@ class _Line(asyncio.Protocol):
         for frame in frames:
             match frame:
                 case Hello():
+                    self.incarnation = frame.incarnation
                     self._transport.pause_reading()
                     self._greeting = asyncio.ensure_future(self._greet(frame))
                 case Exchange() if self._greeting is not None and not self._greeting.done():

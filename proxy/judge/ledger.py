@@ -16,6 +16,7 @@ from proxy import logs
 from proxy.config import Config
 from proxy.judge.examine import Examined
 from proxy.judge.noise import NoiseBook
+from proxy.counters import is_alive
 from proxy.ledger import totals
 from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.reconcile import Arm
@@ -26,7 +27,7 @@ from proxy.ledger.store_error import StoreError
 logger = logging.getLogger("parhelion")
 
 _NOISE = "noise"
-_RETRY = 1.0
+_BURIALS, _BURIAL_PAUSE = 240, 0.5  # a drain may take minutes
 
 
 class Ledger:
@@ -104,6 +105,19 @@ class Ledger:
             logs.say(logger, logging.WARNING, "counters_unreadable")
             return
         await self._reconcile(known)
+
+    async def bury(self, incarnation: str, counters: Path) -> None:
+        """Wait until a traffic process that hung up has ended, then account for what it still held. One that lives on will greet us again."""
+        path = counters / f"{incarnation}.bin"
+        for _ in range(_BURIALS):
+            try:
+                if not is_alive(path):
+                    known = totals.handed_over(counters)
+                    await self._reconcile({incarnation: known.get(incarnation, 0)})
+                    return
+            except OSError:  # folded away by the supervisor: the next start of a judge accounts for it
+                return
+            await asyncio.sleep(_BURIAL_PAUSE)
 
     async def _reconcile(self, known: dict[str, int]) -> None:
         try:

@@ -42,7 +42,9 @@ class Judge:
         self.metrics = JudgeMetrics.resumed(config)
         self.ledger = Ledger(config, self.metrics)
         self.engines = Engines(config, self.ledger, self.metrics)
-        self.intake = Intake(config.limits.queue_bytes, self.ledger.reconcile)
+        self.intake = Intake(
+            config.limits.queue_bytes, self.ledger.reconcile, lambda name: self.ledger.bury(name, self.state / "counters")
+        )
         salt = (config.sampling.salt or "").encode()
         self.examiner = Examiner(
             primary=self.engines.primary,

@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from proxy.compare.comparison import Comparison, Mode
 from proxy.compare.token_stream import Reply
 from proxy.exchange import Exchange
-from proxy.judge.request import Asked
+from proxy.judge.request import Asked, header
 from proxy.ledger import privacy
 from proxy.ledger.record import Record, Settlement, Timing
+from proxy.traffic.sample import conversation_key
 
 
 class Outcome(Struct, frozen=True):
@@ -106,7 +107,15 @@ def _record(exchange: Exchange, asked: Asked | None, primary: Reply | None, outc
         in_flight=exchange.in_flight,
         cached_tokens=primary.cached_tokens if primary else None,
         content=content,
+        conversation=conversation(exchange, asked, context.policy.salt),
     )
+
+
+def conversation(exchange: Exchange, asked: Asked, salt: bytes) -> str:
+    """A keyed hash that all requests of one conversation share: of the configured header where one came, else of the model and how the talk began."""
+    key = header(exchange.request_headers, b"x-parhelion-key").encode() or asked.model.encode() + b"\0" + conversation_key(asked.body)
+    secret = hashlib.blake2b(salt, digest_size=32, person=b"conversation").digest()
+    return hashlib.blake2b(key, digest_size=12, key=secret).hexdigest()
 
 
 def _texts(reply: Reply | None) -> tuple[str, ...]:

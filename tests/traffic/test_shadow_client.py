@@ -253,6 +253,27 @@ def test_a_cancelled_call_lets_its_connection_go() -> None:
     uvloop.run(main())
 
 
+def test_a_call_that_has_ended_lets_the_next_one_on_its_connection_be() -> None:
+    """The next call may take the line before the task of the last one has run again: it must not be broken off by it."""
+
+    async def main() -> None:
+        async def behave(connection: Connection) -> None:
+            while True:
+                await connection.request()
+                await connection.send(reply(b"{}"))
+
+        async with Engine(behave) as engine:
+            one = client(engine.url, connections=4)
+
+            async def often() -> list[str | None]:
+                return [(await one.send(CALL, deadline=5.0)).failure for _ in range(50)]
+
+            assert {failure for found in await asyncio.gather(*(often() for _ in range(8))) for failure in found} == {None}
+            await one.aclose()
+
+    uvloop.run(main())
+
+
 def test_a_line_break_in_a_header_is_our_own_mistake() -> None:
     async def main() -> None:
         one = client("http://127.0.0.1:9")

@@ -1,0 +1,223 @@
+"""``parhelion check`` and ``parhelion footprint``: what the engines are, what they can do, what stands in the way of comparing them.
+
+House rules. Asks, prints, changes nothing. Every problem is one line that names the configuration's key, what was seen and the remedy; an engine that cannot be
+compared makes the exit status 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+from msgspec import Struct, to_builtins
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from engines.dialect import DialectError
+from engines.footprint import FIELDS, Footprint, difference
+from engines.http_fetch import connect
+from engines.probe import Probe, probe
+from engines.registry import NAMES, detect, dialect
+from proxy.config import Config
+from proxy.config_load import ConfigError, check_url
+
+_SECONDS = 60.0
+
+
+class Seen(Struct, frozen=True):
+    """One engine as asked: ``probe`` None when it could not be used, ``problem`` then says why."""
+
+    key: str
+    name: str
+    url: str
+    role: str
+    probe: Probe | None = None
+    problem: str | None = None
+
+
+def check(config: Config, json_file: Path | None) -> int:
+    """Probe every engine of a configuration and print what was found. Exit status 1 when one cannot be compared."""
+    seen = asyncio.run(_ask_all(config))
+    console = Console()
+    primary = seen[0]
+    console.print(_capabilities(seen))
+    for one in seen[1:]:
+        _differences(console, primary, one)
+    _findings(console, seen)
+    _sources(console, config, primary)
+    problems = [line for one in seen for line in _problems(one)]
+    for line in problems:
+        sys.stderr.write(f"parhelion: {line}\n")
+    if json_file is not None:
+        json_file.write_bytes(orjson.dumps(_as_json(seen, problems), option=orjson.OPT_INDENT_2))
+    console.print("not usable as it is" if problems else "usable: every engine can be compared", highlight=False)
+    return 1 if problems else 0
+
+
+async def _ask_all(config: Config) -> list[Seen]:
+    one = config.primary
+    todo = [_ask("primary", "primary", one.url, "primary", one.engine, one.api_key, None, one.declare)]
+    todo += [
+        _ask(
+            f"shadows[{number}]", one.name, one.url, one.role, one.engine, one.api_key, next(iter(one.models.values()), None), one.declare
+        )
+        for number, one in enumerate(config.shadows)
+    ]
+    return list(await asyncio.gather(*todo))
+
+
+async def _ask(
+    key: str, name: str, url: str, role: str, engine: str, api_key: str | None, model: str | None, declared: Mapping[str, Any]
+) -> Seen:
+    try:
+        async with connect(url, api_key=api_key, timeout=_SECONDS) as fetch:
+            found = dialect(engine if engine != "auto" else await detect(fetch))
+            return Seen(key, name, url, role, await probe(fetch, found, model, declared))
+    except DialectError as error:
+        return Seen(key, name, url, role, problem=str(error))
+
+
+def _problems(one: Seen) -> list[str]:
+    where = f"{one.key}.url: {one.name} at {one.url}"
+    if one.probe is None:
+        return [f"{where}: {one.problem}"]
+    if one.role == "primary":  # its tokens can be had in other ways; a shadow's cannot
+        return []
+    return [f"{where}: {finding.text}; {finding.remedy}" for finding in one.probe.findings if finding.severe]
+
+
+def _capabilities(seen: list[Seen]) -> Table:
+    table = Table(title="Engines", title_justify="left")
+    for column in ("", *(f"{one.name} ({one.role})" if one.name != one.role else one.name for one in seen)):
+        table.add_column(Text(column))
+    rows: dict[str, list[str]] = {}
+    for one in seen:
+        for label, value in _lines(one):
+            rows.setdefault(label, []).append(value)
+    for label, values in rows.items():
+        table.add_row(label, *(Text(value) for value in values))
+    return table
+
+
+def _lines(one: Seen) -> list[tuple[str, str]]:
+    known = one.probe
+    labels = ("engine", "model", "logprobs", "alternatives", "token ids", "forced scoring", "logprob mode", "logits look like", "self-noise (nat)", "context")
+    if known is None:
+        return [(label, "unreachable" if label == "engine" else "") for label in labels]
+    seen, print_ = known.capabilities, known.footprint
+    noise = "unknown" if seen.self_noise is None else f"median {seen.self_noise_median:.1e}, max {seen.self_noise:.1e}"
+    values = (
+        f"{known.dialect} {print_.value('version')}".strip(),
+        known.model,
+        "no" if seen.text_only else "yes",
+        str(seen.top_logprobs),
+        _yes(seen.token_ids),
+        _yes(seen.forced),
+        seen.logprob_mode,
+        seen.logits_step or "unknown",
+        noise,
+        str(seen.context_length or "unknown"),
+    )
+    return list(zip(labels, values, strict=True))
+
+
+def _yes(value: bool | None) -> str:
+    return "unknown" if value is None else "yes" if value else "no"
+
+
+def _differences(console: Console, primary: Seen, one: Seen) -> None:
+    if primary.probe is None or one.probe is None:
+        return
+    found = difference(primary.probe.footprint, one.probe.footprint)
+    sure = [each for each in found if each.sure]
+    unsure = [each.field for each in found if not each.sure]
+    lines = [f"{each.field}: {each.one.value} -> {each.other.value}" for each in sure]
+    console.print(Text(f"{one.name} differs from primary in: {'; '.join(lines) or 'nothing that is known'}"))
+    if unsure:
+        console.print(Text(f"  known on one side only: {', '.join(unsure)}"))
+
+
+def _findings(console: Console, seen: list[Seen]) -> None:
+    for one in seen:
+        for finding in one.probe.findings if one.probe else ():
+            console.print(Text(f"{one.name}: {finding.finding}: {finding.text}; {finding.remedy}"))
+
+
+def _sources(console: Console, config: Config, primary: Seen) -> None:
+    """Say in which ways the primary's tokens can be had, since most clients ask for none."""
+    ways = ["reply (the client asked)"]
+    if config.primary.logprobs == "inject":
+        ways.append("inject")
+    if any(shadow.role == "control" for shadow in config.shadows):
+        ways += ["by_control (greedy, same text)", "canonical (forced mode, any traffic)"]
+    if config.primary.logprobs == "rescore":
+        ways.append("rescore (greedy, same text)")
+    ways.append("text alone")
+    if primary.probe is not None and primary.probe.capabilities.text_only:
+        ways.remove("reply (the client asked)")
+    console.print(Text(f"The primary's tokens: {', '.join(ways)}; the report shows the share of traffic in each."))
+
+
+def _as_json(seen: list[Seen], problems: list[str]) -> dict[str, Any]:
+    engines = []
+    for one in seen:
+        entry: dict[str, Any] = {"key": one.key, "name": one.name, "role": one.role, "problem": one.problem}
+        if one.probe is not None:
+            entry |= {
+                "engine": one.probe.dialect,
+                "model": one.probe.model,
+                "capabilities": to_builtins(one.probe.capabilities),
+                "footprint": _footprint_json(one.probe.footprint),
+                "findings": to_builtins(one.probe.findings),
+            }
+        engines.append(entry)
+    return {"schema": "parhelion.check/1", "engines": engines, "problems": problems, "usable": not problems}
+
+
+def _footprint_json(print_: Footprint) -> dict[str, Any]:
+    return {field: {"value": print_.fact(field).value, "origin": print_.fact(field).origin.value} for field in FIELDS}
+
+
+def show_footprint(url: str, other: str | None, engine: str, model: str | None, *, as_json: bool) -> int:
+    """Print one footprint, or the difference of two; exit status 1 when two differ. Raises ConfigError."""
+    if engine != "auto" and engine not in NAMES:
+        raise ConfigError(f"--engine: {engine!r} is not known; choose one of {', '.join(NAMES)}")
+    urls = [url] if other is None else [url, other]
+    for one in urls:
+        check_url(one, "URL")
+    found: list[Probe] = []
+    for one in urls:
+        seen = asyncio.run(_ask("", one, one, "", engine, None, model, {}))
+        if seen.probe is None:
+            raise ConfigError(f"{one}: {seen.problem}")
+        found.append(seen.probe)
+    prints = [one.footprint for one in found]
+    differences = difference(prints[0], prints[-1]) if len(prints) == 2 else ()
+    differs = any(one.sure for one in differences)
+    if as_json:
+        out = {"footprints": [_footprint_json(one) for one in prints], "ids": [one.id for one in prints]}
+        if len(prints) == 2:
+            out["differences"] = to_builtins(differences)
+        sys.stdout.write(orjson.dumps(out, option=orjson.OPT_INDENT_2).decode() + "\n")
+        return 1 if differs else 0
+    table = Table(title="Footprint" if len(prints) == 1 else "Footprints", title_justify="left")
+    for column in ("field", *(f"{one} [{print_.id}]" for one, print_ in zip(urls, prints, strict=True))):
+        table.add_column(Text(column))
+    marked = {one.field for one in differences if one.sure}
+    for field in FIELDS:
+        cells = [Text(_cell(print_, field)) for print_ in prints]
+        table.add_row(Text(f"{field} *" if field in marked else field), *cells)
+    Console().print(table)
+    if len(prints) == 2:
+        sys.stdout.write("they differ where marked with *\n" if differs else "nothing that is known differs\n")
+    return 1 if differs else 0
+
+
+def _cell(print_: Footprint, field: str) -> str:
+    fact = print_.fact(field)
+    return "unknown" if fact.value is None else f"{fact.value} ({fact.origin.value})"

@@ -1,0 +1,86 @@
+"""``parhelion report``, ``export`` and ``purge``: what has been recorded, shown, written out or let go.
+
+House rules. Reading needs no running proxy. Exit status of the report: 0 PASS, 1 FAIL, 3 KEEP WATCHING; a report without a verdict is 3.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from pathlib import Path
+
+import orjson
+from rich.console import Console
+
+from proxy.config import Config
+from proxy.config_load import ConfigError
+from proxy.ledger.export import ExportError, export_jsonl, export_parquet
+from proxy.ledger.query import Filter
+from proxy.ledger.render import render
+from proxy.ledger.report import build_report
+from proxy.ledger.sources import open_ledgers
+from proxy.ledger.store import Store
+from proxy.ledger.store_error import StoreError
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_STATUS = {"PASS": 0, "FAIL": 1, "KEEP WATCHING": 3}
+
+
+def since_time(text: str | None, now: float) -> float | None:
+    """Unix time of an age such as 30m, 24h or 7d. Raises ConfigError."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
+    if found is None:
+        raise ConfigError(f"--since: {text!r} is not an age such as 30m, 24h or 7d")
+    return now - float(found[1]) * _UNITS[found[2]]
+
+
+def print_report(config: Config, since: str | None, json_file: Path | None) -> int:
+    """Print the report, per candidate. Raises ConfigError."""
+    now = time.time()
+    start = since_time(since, now)
+    wanted = Filter(since=start) if start is not None else None
+    command = "report" if since is None else f"report --since {since}"
+    try:
+        with open_ledgers(config) as found:
+            if found.store is None:
+                raise ConfigError(f"records.url: {found.store_error}")
+            terms = found.terms if wanted is None else None
+            report = build_report(config, found.store, terms, command=command, now=now, wanted=wanted)
+    except StoreError as error:
+        raise ConfigError(f"records.url: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"state: {config.state} cannot be read: {error.strerror}; name the directory that `parhelion serve` uses") from None
+    if json_file is not None:
+        json_file.write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2))
+    render(report, Console())
+    states = [shadow.get("verdict", {}).get("state", "KEEP WATCHING") for shadow in report["shadows"] if shadow["role"] == "candidate"]
+    return max((_STATUS[state] for state in states), key=lambda status: (status == 1, status == 3), default=3)
+
+
+def export_records(config: Config, file: Path, since: str | None) -> int:
+    """Write the records to ``file``. Raises ConfigError."""
+    start = since_time(since, time.time())
+    write = {".jsonl": export_jsonl, ".parquet": export_parquet}.get(file.suffix)
+    if write is None:
+        raise ConfigError(f"{file}: the name must end with .jsonl or .parquet")
+    try:
+        with Store.open_read_only(config.records.url) as store:
+            count = write(store.records(Filter(since=start) if start is not None else None), file)
+    except (StoreError, ExportError) as error:
+        raise ConfigError(str(error)) from None
+    sys.stdout.write(f"{count} records written to {file}\n")
+    return 0
+
+
+def purge_records(config: Config) -> int:
+    """Apply retention. Raises ConfigError."""
+    try:
+        with Store.open(config.records.url, create=False) as store:
+            count = store.purge(time.time(), config.records.keep, config.records.max_bytes)
+    except StoreError as error:
+        raise ConfigError(f"records.url: {error}") from None
+    sys.stdout.write(f"{count} records purged\n")
+    return 0

@@ -1,0 +1,191 @@
+"""The whole process tree over toy engines: replies untouched, every sampled request counted once, whatever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.demo.proxy_process import ProxyError, ProxyProcess
+from tests.running import parhelion, post, toy, until
+
+CHAT = {"model": "toy", "messages": [{"role": "user", "content": "Tell me about halos, the sun's."}], "temperature": 0, "max_tokens": 12}
+ARMS = [("cand", "free"), ("cand", "forced"), ("control", "free"), ("control", "forced")]
+
+
+def shadows(candidate: str, control: str) -> list[dict[str, Any]]:
+    return [{"name": "cand", "url": candidate}, {"name": "control", "role": "control", "url": control}]
+
+
+def law(proxy: ProxyProcess) -> None:
+    """Received = not_sampled + sampled; and for each shadow and mode, sampled = compared + incomparable + shed."""
+    sampled = proxy.metric("parhelion_sampled_total")
+    assert proxy.metric("parhelion_received_total") == proxy.metric("parhelion_not_sampled_total") + sampled
+    for shadow, mode in ARMS:
+        ended = sum(proxy.metric(f"parhelion_{name}_total", shadow=shadow, mode=mode) for name in ("compared", "incomparable", "shed"))
+        assert ended == sampled, (shadow, mode)
+
+
+def settle(proxy: ProxyProcess, sampled: int) -> None:
+    """Wait until nothing is under way any more."""
+    until(lambda: proxy.metric("parhelion_sampled_total") >= sampled, what="the sampling")
+    until(lambda: proxy.open_work() == 0, 60, "the settling")
+
+
+def test_a_client_sees_the_primary_and_the_shadows_are_compared(tmp_path: Path) -> None:
+    with toy() as primary, toy(noise=1.5, seed=7) as candidate, toy() as control, parhelion(tmp_path, primary, shadows(candidate, control)) as proxy:
+        proxy.wait_known(["primary", "cand", "control"], 30)
+        for change in ({}, {"stream": True}, {"logprobs": True, "top_logprobs": 3}, {"n": 2}, {"temperature": 1}):
+            body = CHAT | change
+            assert post(f"{proxy.clients}/v1/chat/completions", body) == post(f"{primary}/v1/chat/completions", body)
+        settle(proxy, 5)
+        law(proxy)
+        report = proxy.report()
+        candidate_, control_ = report["shadows"]
+        assert report["requests"]["sampled"] == 5
+        assert candidate_["modes"]["free"]["incomparable"] == {"sampled": 1}
+        assert sum(candidate_["modes"]["free"]["divergences"].values()) >= 3
+        assert control_["modes"]["free"]["identical"] == control_["modes"]["free"]["requests"] == 4
+        assert control_["modes"]["forced"]["logprob_error_nats"]["max"] < 1e-9
+        assert proxy.stop() == 0
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings", "/nowhere"])
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"messages": 3}', b'{"model": "other", "messages": []}'])
+def test_what_the_primary_refuses_the_client_sees(path: str, body: bytes, wired: tuple[ProxyProcess, str]) -> None:
+    proxy, primary = wired
+    assert post(proxy.clients + path, body) == post(primary + path, body)
+    assert post(proxy.clients + path, body, content_type="text/plain") == post(primary + path, body, content_type="text/plain")
+
+
+@pytest.fixture(scope="module")
+def wired(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with toy() as primary, toy() as other, parhelion(tmp_path_factory.mktemp("wired"), primary, shadows(other, other)) as proxy:
+        yield proxy, primary
+        settle(proxy, 1)
+        law(proxy)
+
+
+def test_shadows_that_are_gone_change_nothing_and_everything_is_counted(tmp_path: Path) -> None:
+    with toy() as primary, parhelion(tmp_path, primary, shadows("http://127.0.0.1:1", "http://127.0.0.1:2")) as proxy:
+        direct = post(f"{primary}/v1/chat/completions", CHAT)
+        for _ in range(20):
+            assert post(f"{proxy.clients}/v1/chat/completions", CHAT) == direct
+        settle(proxy, 20)
+        law(proxy)
+        assert proxy.metric("parhelion_shed_total", reason="shadow_unready") + proxy.metric("parhelion_incomparable_total") == 80
+
+
+def test_a_killed_judge_is_replaced_and_what_it_held_is_counted_as_lost(tmp_path: Path) -> None:
+    with toy() as primary, toy() as candidate, toy() as control, parhelion(tmp_path, primary, shadows(candidate, control)) as proxy:
+        proxy.wait_known(["primary", "cand", "control"], 30)
+        for round_ in range(3):
+            for _ in range(10):
+                assert post(f"{proxy.clients}/v1/chat/completions", CHAT)[0] == 200
+            if round_ < 2:
+                os.kill(child(proxy, "judge"), signal.SIGKILL)
+        settle(proxy, 30)
+        law(proxy)
+        assert proxy.metric("parhelion_sampled_total") == 30
+
+
+def test_a_killed_traffic_process_is_replaced_and_its_counts_stay(tmp_path: Path) -> None:
+    with toy() as primary, toy() as candidate, toy() as control, parhelion(tmp_path, primary, shadows(candidate, control)) as proxy:
+        proxy.wait_known(["primary", "cand", "control"], 30)
+        for _ in range(10):
+            assert post(f"{proxy.clients}/v1/chat/completions", CHAT)[0] == 200
+        old = child(proxy, "traffic")
+        os.kill(old, signal.SIGKILL)
+        until(lambda: child(proxy, "traffic", old) != 0, what="a new traffic process")
+        for _ in range(5):
+            assert post(f"{proxy.clients}/v1/chat/completions", CHAT)[0] == 200
+        settle(proxy, 15)
+        law(proxy)
+        assert proxy.metric("parhelion_received_total") == 15
+
+
+def test_counts_go_on_where_the_last_life_ended(tmp_path: Path) -> None:
+    with toy() as primary, toy() as candidate, toy() as control:
+        for lives in (1, 2):
+            with parhelion(tmp_path, primary, shadows(candidate, control)) as proxy:
+                proxy.wait_known(["primary", "cand", "control"], 30)
+                for _ in range(4):
+                    post(f"{proxy.clients}/v1/chat/completions", CHAT)
+                settle(proxy, 4 * lives)
+                law(proxy)
+                assert proxy.metric("parhelion_sampled_total") == 4 * lives
+                assert proxy.stop() == 0
+
+
+def test_rules_that_need_the_body_are_settled_by_the_judge(tmp_path: Path) -> None:
+    rules = {"rate": 0.0, "rules": [{"match": {"has_tools": True}, "rate": 1.0}]}
+    with toy() as primary, toy() as candidate, toy() as control, parhelion(
+        tmp_path, primary, shadows(candidate, control), sampling=rules
+    ) as proxy:
+        proxy.wait_known(["primary", "cand", "control"], 30)
+        for number in range(6):
+            post(f"{proxy.clients}/v1/chat/completions", CHAT | ({"tools": [{"type": "function"}]} if number % 3 == 0 else {}))
+        until(lambda: proxy.metric("parhelion_not_sampled_total") == 4)
+        settle(proxy, 2)
+        law(proxy)
+        assert proxy.metric("parhelion_sampled_total") == 2
+
+
+def test_injected_replies_are_what_the_client_would_have_got(tmp_path: Path) -> None:
+    with toy() as primary, toy() as candidate, toy() as control, ProxyProcess(
+        {
+            "listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "state": str(tmp_path / "state"), "sampling": {"rate": 1.0},
+            "primary": {"url": primary, "engine": "reference", "logprobs": "inject"}, "shadows": shadows(candidate, control),
+            "records": {"url": f"sqlite:///{tmp_path / 'r.db'}"},
+        },
+        tmp_path,
+    ) as proxy:  # fmt: skip
+        import orjson
+
+        proxy.wait_known(["primary", "cand", "control"], 30)
+        through = orjson.loads(post(f"{proxy.clients}/v1/chat/completions", CHAT)[2])
+        assert through == orjson.loads(post(f"{primary}/v1/chat/completions", CHAT)[2])
+        settle(proxy, 1)
+        assert proxy.report()["primary"]["tokens_source"]["inject"] == 1
+
+
+def child(proxy: ProxyProcess, role: str, but: int = 0) -> int:
+    """The process id of the child with this role: the one that holds the role's file open; 0 when there is none."""
+    parent = proxy._process.pid
+    state = Path(proxy.config.read_text().split("state: ")[1].split("\n")[0])
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == but:
+            continue
+        try:
+            if f"PPid:\t{parent}\n" not in (entry / "status").read_text():
+                continue
+            files = [os.readlink(one) for one in (entry / "fd").iterdir()]
+        except OSError:
+            continue
+        holds_counters = any(name.startswith(str(state / "counters")) for name in files)
+        if holds_counters == (role == "traffic") and any("socket" in name for name in files):
+            return int(entry.name)
+    return 0
+
+
+def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        for key in ("listen", "admin"):
+            with pytest.raises(ProxyError, match=rf"parhelion: {key}: {where} .*(in use|cannot be bound)"), parhelion(
+                tmp_path, "http://127.0.0.1:9", [], **{key: where}
+            ):
+                pass
+
+
+def test_a_state_directory_in_use_is_said_in_one_line(tmp_path: Path) -> None:
+    with parhelion(tmp_path, "http://127.0.0.1:9", []), pytest.raises(ProxyError, match="in use by another parhelion"), parhelion(
+        tmp_path, "http://127.0.0.1:9", []
+    ):
+        pass

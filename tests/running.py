@@ -1,0 +1,78 @@
+"""Real processes for tests: toy engines and a whole ``parhelion serve``, each a context manager, none outliving its test."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from proxy.demo.proxy_process import ProxyProcess
+
+ROOT = Path(__file__).parents[1]
+
+
+@contextmanager
+def toy(**options: Any) -> Iterator[str]:
+    """One toy engine; its base URL."""
+    words = [word for name, value in options.items() for word in ((f"--{name.replace('_', '-')}",) if value is True else (f"--{name.replace('_', '-')}", str(value)))]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.toy", *words], stdout=subprocess.PIPE, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().decode().strip()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@contextmanager
+def parhelion(directory: Path, primary: str, shadows: list[dict[str, Any]], **settings: Any) -> Iterator[ProxyProcess]:
+    """A running proxy on free ports, mirroring everything."""
+    whole = {
+        "listen": "127.0.0.1:0",
+        "admin": "127.0.0.1:0",
+        "state": str(directory / "state"),
+        "drain": 5,
+        "primary": {"url": primary},
+        "shadows": shadows,
+        "sampling": {"rate": 1.0},
+        "records": {"url": f"sqlite:///{directory / 'records.db'}", "content": "text"},
+    }
+    with ProxyProcess(whole | settings, directory) as running:
+        yield running
+
+
+def post(url: str, body: bytes | dict[str, Any], **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """One POST; status, headers that identify the reply, body. An error status is an answer too."""
+    data = body if isinstance(body, bytes) else orjson.dumps(body)
+    named = {"Content-Type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(url, data=data, headers=named, method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return reply.status, _stable(reply.headers), reply.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, _stable(error.headers), error.read()
+
+
+def _stable(headers: Any) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items() if name.lower() not in {"date", "connection", "keep-alive"}}
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0, what: str = "it") -> None:
+    """Poll until true; fails the test after ``seconds``."""
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, f"{what} did not come true within {seconds} s"
+        time.sleep(0.05)
