@@ -22,14 +22,14 @@ def admit(service: Service, snapshot: Snapshot, head: RequestHead, route: Route,
     """Count a request and open its capture; None when it is not sampled. ``clock`` is the monotonic clock now."""
     counters = service.counters
     counters.add(Slot.RECEIVED)
-    sampling = snapshot.sampling
-    if not route.mirrored or head.method != b"POST" or sampling.highest <= 0.0:
+    if not route.mirrored or head.method != b"POST" or not snapshot.samples:
         counters.add(Slot.NOT_SAMPLED)
         return None
     if head.skip:
         counters.add(Slot.OPTED_OUT)
         counters.add(Slot.NOT_SAMPLED)
         return None
+    sampling = snapshot.sampling
     number = service.number()
     value = _header(head, snapshot.key_header)
     # A request without the sampling header has no key to share with others: it stands for itself.

@@ -136,7 +136,9 @@ class Capture:
 
 def allowed(fields: list[Field], names: frozenset[bytes]) -> tuple[tuple[bytes, bytes], ...]:
     """Return the fields on the list, names lower-cased."""
-    return tuple((lower, value) for lower, _, value in fields if lower in names)
+    return tuple(
+        [(lower, value) for lower, _, value in fields if lower in names]
+    )  # a list first: half the time of a generator
 
 
 def without_secrets(target: str) -> str:

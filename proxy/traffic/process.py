@@ -7,6 +7,7 @@ command line nor the other processes. The judge may come, go or never exist.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import socket
@@ -56,8 +57,10 @@ async def serve(
         try:
             await stop.wait()
         finally:
-            learning.cancel()
             server.close()
+            learning.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await learning
             await _drain(service, config.drain)
             await handoff.close(_FLUSH)
             deadlines.stop()

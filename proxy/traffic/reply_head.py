@@ -60,7 +60,7 @@ class ReplyHead(Struct, frozen=True):
 
 def read(status: int, reason: bytes, raw_fields: list[tuple[bytes, bytes]], method: bytes) -> ReplyHead | None:
     """Judge a reply head to a request of ``method``; None when it is not HTTP/1.x that can be passed on without guessing."""
-    if not 100 <= status <= 999 or status == 101 or _CONTROL.search(reason):
+    if not 100 <= status <= 999 or status == 101 or (not reason.isalpha() and _CONTROL.search(reason)):
         return None
     fields: list[Field] = []
     options: set[bytes] = set()
@@ -112,29 +112,27 @@ def _framing(status: int, method: bytes, length: int | None, *, chunked: bool) -
 
 def towards_client(framing: Framing, minor: int) -> Framing:
     """How the same body is framed for a client of HTTP/1.``minor``."""
-    match framing:
-        case Framing.NONE | Framing.LENGTH:
-            return framing
-        case Framing.CHUNKED | Framing.CLOSE:
-            return Framing.CHUNKED if minor else Framing.CLOSE
+    if framing is Framing.NONE or framing is Framing.LENGTH:
+        return framing
+    return Framing.CHUNKED if minor else Framing.CLOSE
 
 
 def write(head: ReplyHead, minor: int, *, close: bool) -> bytes:
     """Write the head for a client of HTTP/1.``minor``; ``close`` announces that the connection ends after this reply."""
-    out = [b"HTTP/1.1 %d " % head.status, head.reason, b"\r\n"]
+    lines = [b"HTTP/1.1 %d %b" % (head.status, head.reason)]
     placed = False
     for lower, name, value in head.fields:
         if lower == b"transfer-encoding":
             if not minor:
                 continue
             placed = True
-        out += (name, b": ", value, b"\r\n")
+        lines.append(b"%b: %b" % (name, value))
     if not placed and towards_client(head.framing, minor) is Framing.CHUNKED:
-        out.append(b"Transfer-Encoding: chunked\r\n")
+        lines.append(b"Transfer-Encoding: chunked")
     if close and not head.interim:
-        out.append(b"Connection: close\r\n")
-    out.append(b"\r\n")
-    return b"".join(out)
+        lines.append(b"Connection: close")
+    lines.append(b"\r\n")
+    return b"\r\n".join(lines)
 
 
 def with_length(head: ReplyHead, length: int) -> ReplyHead:

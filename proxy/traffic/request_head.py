@@ -63,21 +63,6 @@ class RequestHead(Struct, frozen=True):
         return self.target.partition(b"?")[0]
 
 
-class _Reading:
-    """What the single pass over the fields collects; a plain mutable record, private to ``read``."""
-
-    __slots__ = ("expects_continue", "hosts", "length", "lengths", "options", "skip", "transfer")
-
-    def __init__(self) -> None:
-        self.hosts = 0
-        self.lengths = 0
-        self.length: int | None = None
-        self.transfer: list[bytes] = []
-        self.options: set[bytes] = set()
-        self.expects_continue = False
-        self.skip = False
-
-
 def read(line: bytes, raw_fields: list[tuple[bytes, bytes]]) -> RequestHead | Refusal:
     """Judge a head: its request line without the line end, and the parser's fields. Total: every input gives one of the two."""
     start = _read_line(line)
@@ -85,28 +70,52 @@ def read(line: bytes, raw_fields: list[tuple[bytes, bytes]]) -> RequestHead | Re
         return start
     if len(raw_fields) > MAX_FIELDS:
         return HEAD_TOO_LARGE
-    seen = _Reading()
+    method, target, minor = start
     kept: list[Field] = []
+    options: set[bytes] = set()
+    hosts = 0
+    length: int | None = None
+    chunked = expects_continue = skip = False
     for name, value in raw_fields:
         lower = name.lower()
         if lower not in _SPECIAL:
             if lower[:6] != b"proxy-":
                 kept.append((lower, name, value))
             continue
-        refusal = _read_special(seen, kept, lower, name, value.strip(b" \t"))
-        if refusal is not None:
-            return refusal
-    method, target, minor = start
-    refusal = _check(seen, minor)
-    if refusal is not None:
-        return refusal
-    strip = seen.options - UNSTRIPPABLE
+        value = value.strip(b" \t")  # noqa: PLW2901 - what surrounds a value is no part of it
+        if lower == b"host":
+            hosts += 1
+            if not _HOST.fullmatch(value):
+                return BAD_HOST
+        elif lower == b"content-length":
+            # RFC 9112 section 6.3: a repeated or invalid length is an unrecoverable error.
+            if length is not None or not _LENGTH.fullmatch(value):
+                return BAD_FRAMING
+            length = int(value)
+        elif lower == b"transfer-encoding":
+            if chunked or value.lower() != b"chunked":
+                return BAD_FRAMING
+            chunked, value = True, b"chunked"  # noqa: PLW2901 - as above
+        elif lower == b"expect":
+            expects_continue = value.lower() == b"100-continue"
+        else:
+            if lower == b"connection":
+                options.update(option.strip(b" \t").lower() for option in value.split(b","))
+            elif lower == b"x-parhelion":
+                skip = skip or value.lower() == b"skip"
+            continue
+        kept.append((lower, name, value))
+    # RFC 9112 section 3.2: 400 to any 1.1 request that lacks Host or has more than one.
+    if hosts > 1 or (minor and not hosts):
+        return BAD_HOST
+    # RFC 9112 section 6.3: Transfer-Encoding beside Content-Length "ought to be handled as an error"; in a 1.0 message it is faulty framing.
+    if chunked and (length is not None or not minor):
+        return BAD_FRAMING
+    strip = options - UNSTRIPPABLE
     if strip:
         kept = [field for field in kept if field[0] not in strip]
-    keep_alive = minor == 1 and b"close" not in seen.options
-    return RequestHead(
-        method, target, minor, kept, seen.length, bool(seen.transfer), keep_alive, seen.expects_continue, seen.skip
-    )
+    keep_alive = bool(minor) and b"close" not in options
+    return RequestHead(method, target, minor, kept, length, chunked, keep_alive, expects_continue, skip)
 
 
 def _read_line(line: bytes) -> tuple[bytes, bytes, int] | Refusal:
@@ -125,61 +134,24 @@ def _read_line(line: bytes) -> tuple[bytes, bytes, int] | Refusal:
     return method, target, 1 if version == b"HTTP/1.1" else 0
 
 
-def _read_special(seen: _Reading, kept: list[Field], lower: bytes, name: bytes, value: bytes) -> Refusal | None:
-    if lower == b"connection":
-        seen.options.update(option.strip(b" \t").lower() for option in value.split(b","))
-    elif lower == b"host":
-        seen.hosts += 1
-        if not _HOST.fullmatch(value):
-            return BAD_HOST
-        kept.append((lower, name, value))
-    elif lower == b"content-length":
-        seen.lengths += 1
-        if not _LENGTH.fullmatch(value):
-            return BAD_FRAMING
-        seen.length = int(value)
-        kept.append((lower, name, value))
-    elif lower == b"transfer-encoding":
-        seen.transfer.append(value.lower())
-        kept.append((lower, name, b"chunked"))
-    elif lower == b"expect":
-        seen.expects_continue = value.lower() == b"100-continue"
-        kept.append((lower, name, value))
-    elif lower == b"x-parhelion":
-        seen.skip = seen.skip or value.lower() == b"skip"
-    return None
-
-
-def _check(seen: _Reading, minor: int) -> Refusal | None:
-    # RFC 9112 section 3.2: 400 to any 1.1 request that lacks Host or has more than one.
-    if seen.hosts > 1 or (minor == 1 and not seen.hosts):
-        return BAD_HOST
-    # RFC 9112 section 6.3: Transfer-Encoding beside Content-Length "ought to be handled as an error"; in a 1.0 message it is faulty framing.
-    if seen.transfer and (seen.lengths or minor == 0 or seen.transfer != [b"chunked"]):
-        return BAD_FRAMING
-    if seen.lengths > 1:
-        return BAD_FRAMING
-    return None
-
-
 def write(head: RequestHead, origin: Origin, *, keep_host: bool) -> bytes:
     """Write the head for the primary, always HTTP/1.1, with the origin's base path before the target as it came.
 
     ``keep_host`` sends the client's Host; otherwise the origin's stands in its place. A request without one (HTTP/1.0) gets the origin's.
     """
     target = origin.prefix + head.target if head.target != b"*" else head.target
-    out = [head.method, b" ", target, b" HTTP/1.1\r\n"]
+    lines = [b"%b %b HTTP/1.1" % (head.method, target)]
     unhosted = True
     for lower, name, value in head.fields:
         if lower == b"host":
             unhosted = False
-            out += (name, b": ", value if keep_host else origin.host, b"\r\n")
+            lines.append(b"%b: %b" % (name, value if keep_host else origin.host))
         else:
-            out += (name, b": ", value, b"\r\n")
+            lines.append(b"%b: %b" % (name, value))
     if unhosted:
-        out += (b"Host: ", origin.host, b"\r\n")
-    out.append(b"\r\n")
-    return b"".join(out)
+        lines.append(b"Host: %b" % origin.host)
+    lines.append(b"\r\n")
+    return b"\r\n".join(lines)
 
 
 def with_body(head: RequestHead, length: int, overrides: dict[bytes, bytes]) -> RequestHead:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from enum import Enum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -29,11 +30,14 @@ class Standing(Enum):
 
 def position(salt: str, key: bytes) -> float:
     """Where a key stands in [0, 1): the top 53 bits of a 64-bit keyed BLAKE2b, uniform over keys and exact as a double."""
-    secret = salt.encode()
-    if len(secret) > _KEY_BYTES:
-        secret = hashlib.blake2b(secret).digest()
-    digest = hashlib.blake2b(key, digest_size=8, key=secret).digest()
+    digest = hashlib.blake2b(key, digest_size=8, key=_secret(salt)).digest()
     return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
+
+
+@lru_cache(maxsize=8)
+def _secret(salt: str) -> bytes:
+    secret = salt.encode()
+    return secret if len(secret) <= _KEY_BYTES else hashlib.blake2b(secret).digest()
 
 
 def fingerprint(salt: str, key: bytes) -> bytes:
@@ -60,6 +64,8 @@ def decide(sampling: Sampling, u: float | None, path: str) -> Standing:
 
 def possible_rates(sampling: Sampling, path: str) -> tuple[float, float]:
     """Return the lowest and the highest rate that rules can give a request for ``path``, its body unknown."""
+    if not sampling.rules:
+        return sampling.rate, sampling.rate
     rates: list[float] = []
     for rule in sampling.rules:
         match = rule.match

@@ -28,12 +28,13 @@ _NOTHING = Sampling(rate=0.0)
 class Snapshot:
     """One configuration as the live path uses it. Spans in seconds, sizes in bytes.
 
-    ``key_header`` is the lower-cased sampling header, ``inject`` the primary's dialect when logprobs are asked for on our account.
+    ``samples`` is false when no request can be sampled. ``key_header`` is the lower-cased sampling header, ``inject`` the primary's dialect when logprobs are asked for on our account.
     """
 
     origin: Origin
     keep_host: bool
     sampling: Sampling
+    samples: bool
     salt: str
     key_header: bytes | None
     capture_bytes: int
@@ -46,10 +47,12 @@ class Snapshot:
 def snapshot_of(config: Config, salt: str, inject: Dialect | None) -> Snapshot:
     """Take from a configuration what the live path needs. Without shadows nothing is sampled. Raises ValueError for a bad primary URL."""
     by = config.sampling.by
+    sampling = config.sampling if config.shadows else _NOTHING
     return Snapshot(
         origin=read_origin(config.primary.url),
         keep_host=config.primary.host == "keep",
-        sampling=config.sampling if config.shadows else _NOTHING,
+        sampling=sampling,
+        samples=sampling.highest > 0.0,
         salt=salt,
         key_header=by.removeprefix("header:").lower().encode() if by.startswith("header:") else None,
         capture_bytes=config.limits.capture_bytes,

@@ -256,3 +256,21 @@ def test_without_shadows_nothing_is_sampled(state: Path) -> None:
             assert (proxy[Slot.RECEIVED], proxy[Slot.NOT_SAMPLED]) == (1, 1)
 
     uvloop.run(main())
+
+
+def test_a_hung_judge_is_left_for_a_new_one(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.traffic.handoff._HUNG", 0.2)
+
+    async def main() -> None:
+        hung, answer = judging(state, reads=False), always(reply(b"r" * 200_000))
+        async with hung, Engine(answer) as engine, proxied(engine.url, state) as proxy:
+            await _requests(proxy, 20)
+            await asyncio.sleep(0.05)
+            handed = proxy[Slot.HANDED_OVER]
+            assert 0 < handed < 20
+            async with judging(state) as fresh:
+                await fresh.until(20 - handed)
+                assert fresh.hellos[0].handed_over_before == handed
+                assert proxy.balanced()
+
+    uvloop.run(main())

@@ -268,7 +268,9 @@ def test_a_call_that_has_ended_lets_the_next_one_on_its_connection_be() -> None:
             async def often() -> list[str | None]:
                 return [(await one.send(CALL, deadline=5.0)).failure for _ in range(50)]
 
-            assert {failure for found in await asyncio.gather(*(often() for _ in range(8))) for failure in found} == {None}
+            assert {failure for found in await asyncio.gather(*(often() for _ in range(8))) for failure in found} == {
+                None
+            }
             await one.aclose()
 
     uvloop.run(main())
