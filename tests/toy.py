@@ -181,8 +181,8 @@ class Server:
         }
         usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
         head = {"id": "toy-1", "object": "chat.completion" if chat else "text_completion", "created": 1, "model": "toy"}
-        if body.get("return_token_ids") and chat:
-            head["prompt_token_ids"] = prompts[0]
+        if chat:
+            head["prompt_token_ids"] = prompts[0] if body.get("return_token_ids") else None  # null when not asked for, as vLLM has it
         if body.get("stream"):
             return await self._stream(request, body, head, choices, usage, chat=chat)
         whole = [self._whole(body, choice, chat=chat) for choice in choices]
@@ -228,12 +228,16 @@ class Server:
         text = decode(choice["ids"])
         out = {"index": choice["index"], "finish_reason": choice["reason"], "logprobs": self._logprobs(body, choice, slice(None), chat=chat)}
         out |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
-        if body.get("return_token_ids") and self.toy.ids:
-            out["token_ids"] = choice["ids"]
-            if not chat:
-                out["prompt_token_ids"] = choice["prompt"]
+        out |= self._ids(body, choice, choice["ids"], chat=chat, first=True)
         if choice["scored"] is not None:
             out["prompt_logprobs"] = choice["scored"]
+        return out
+
+    def _ids(self, body: dict[str, Any], choice: dict[str, Any], ids: list[int], *, chat: bool, first: bool) -> dict[str, Any]:
+        asked = body.get("return_token_ids") and self.toy.ids
+        out: dict[str, Any] = {"token_ids": ids if asked else None}
+        if not chat and first:
+            out["prompt_token_ids"] = choice["prompt"] if asked else None
         return out
 
     async def _stream(
@@ -256,10 +260,7 @@ class Server:
                 piece: dict[str, Any] = {"index": choice["index"], "finish_reason": choice["reason"] if last else None}
                 piece["logprobs"] = self._logprobs(body, choice, slice(position, position + 1), chat=chat)
                 piece |= {"delta": {"content": text}} if chat else {"text": text}
-                if body.get("return_token_ids") and self.toy.ids:
-                    piece["token_ids"] = [token]
-                    if not chat and position == 0:
-                        piece["prompt_token_ids"] = choice["prompt"]
+                piece |= self._ids(body, choice, [token], chat=chat, first=position == 0)
                 await send(head | {"choices": [piece]})
         if (body.get("stream_options") or {}).get("include_usage"):
             await send(head | {"choices": [], "usage": usage})

@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from proxy.demo.proxy_process import ProxyError, ProxyProcess
@@ -87,7 +88,7 @@ def test_a_killed_judge_is_replaced_and_what_it_held_is_counted_as_lost(tmp_path
             for _ in range(10):
                 assert post(f"{proxy.clients}/v1/chat/completions", CHAT)[0] == 200
             if round_ < 2:
-                os.kill(child(proxy, "judge"), signal.SIGKILL)
+                kill(proxy, "judge")
         settle(proxy, 30)
         law(proxy)
         assert proxy.metric("parhelion_sampled_total") == 30
@@ -98,8 +99,7 @@ def test_a_killed_traffic_process_is_replaced_and_its_counts_stay(tmp_path: Path
         proxy.wait_known(["primary", "cand", "control"], 30)
         for _ in range(10):
             assert post(f"{proxy.clients}/v1/chat/completions", CHAT)[0] == 200
-        old = child(proxy, "traffic")
-        os.kill(old, signal.SIGKILL)
+        old = kill(proxy, "traffic")
         until(lambda: child(proxy, "traffic", old) != 0, what="a new traffic process")
         for _ in range(5):
             assert post(f"{proxy.clients}/v1/chat/completions", CHAT)[0] == 200
@@ -144,13 +144,29 @@ def test_injected_replies_are_what_the_client_would_have_got(tmp_path: Path) -> 
         },
         tmp_path,
     ) as proxy:  # fmt: skip
-        import orjson
-
         proxy.wait_known(["primary", "cand", "control"], 30)
-        through = orjson.loads(post(f"{proxy.clients}/v1/chat/completions", CHAT)[2])
-        assert through == orjson.loads(post(f"{primary}/v1/chat/completions", CHAT)[2])
-        settle(proxy, 1)
-        assert proxy.report()["primary"]["tokens_source"]["inject"] == 1
+        through, direct = (orjson.loads(post(f"{url}/v1/chat/completions", CHAT)[2]) for url in (proxy.clients, primary))
+        assert through == direct
+        through, direct = (post(f"{url}/v1/chat/completions", CHAT | {"stream": True})[2] for url in (proxy.clients, primary))
+        assert events(through) == events(direct)
+        settle(proxy, 2)
+        law(proxy)
+        assert proxy.report()["primary"]["tokens_source"]["inject"] == 2
+
+
+def events(body: bytes) -> list[Any]:
+    """The parsed events of a stream."""
+    found = [line.removeprefix(b"data: ") for line in body.split(b"\n\n") if line]
+    return [one if one == b"[DONE]" else orjson.loads(one) for one in found]
+
+
+def kill(proxy: ProxyProcess, role: str) -> int:
+    """SIGKILL the child with this role, once there is one."""
+    until(lambda: child(proxy, role) > 1, what=f"a {role} process")
+    pid = child(proxy, role)
+    assert pid > 1  # 0 would be our own process group
+    os.kill(pid, signal.SIGKILL)
+    return pid
 
 
 def child(proxy: ProxyProcess, role: str, but: int = 0) -> int:
