@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from proxy.app.engine_commands import engine
 from proxy.config import Config
 from proxy.config_load import ConfigError, load
 
@@ -31,7 +32,6 @@ app = App(
     version=_version,
     help_format="plaintext",
 )
-engine = App(name="engine", help="Start an engine with logprobs ready.")
 app.command(engine)
 
 File = Annotated[Path | None, Parameter(name=["--config", "-c"])]
@@ -82,7 +82,11 @@ def serve(
     from proxy.app.supervisor import serve as run
 
     flags = _flags(primary, shadow, control, sample)
-    flags |= {key: value for key, value in (("listen", listen), ("admin", admin), ("processes", processes)) if value is not None}
+    flags |= {
+        key: value
+        for key, value in (("listen", listen), ("admin", admin), ("processes", processes))
+        if value is not None
+    }
     settings = _load(config, flags)
     if strict and (status := _check(settings, None)):
         return status
@@ -99,7 +103,14 @@ def serve(
 
 
 @app.command
-def check(*, config: File = None, primary: str | None = None, shadow: Many = None, control: str | None = None, json: Json = None) -> int:
+def check(
+    *,
+    config: File = None,
+    primary: str | None = None,
+    shadow: Many = None,
+    control: str | None = None,
+    json: Json = None,
+) -> int:
     """Validate the configuration and probe every engine: capabilities, footprint differences, findings.
 
     Exit status 0 when every engine is usable, 1 when one is not, 2 when the configuration is wrong.

@@ -12,7 +12,17 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 EngineName = Literal[
-    "auto", "vllm", "sglang", "transformers", "reference", "llama_cpp", "ollama", "lmdeploy", "tensorrt_llm", "tgi", "openai"
+    "auto",
+    "vllm",
+    "sglang",
+    "transformers",
+    "reference",
+    "llama_cpp",
+    "ollama",
+    "lmdeploy",
+    "tensorrt_llm",
+    "tgi",
+    "openai",
 ]
 Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
 Positive = Annotated[float, Meta(gt=0.0)]
@@ -30,7 +40,9 @@ class Primary(Struct, frozen=True, forbid_unknown_fields=True):
     host: Literal["rewrite", "keep"] = "rewrite"
     engine: EngineName = "auto"
     logprobs: Literal["client", "inject", "rescore"] = "client"
-    api_key: str | None = None  # for rescoring and probing only; a client's own Authorization passes through on the live path
+    api_key: str | None = (
+        None  # for rescoring and probing only; a client's own Authorization passes through on the live path
+    )
     declare: Declared = {}
 
 
@@ -90,8 +102,11 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Timeouts(Struct, frozen=True, forbid_unknown_fields=True):
-    """``head``: a client must send its request head within this; ``connect``: to an engine; ``idle``: silence on an open
-    exchange or a kept-alive connection. No total timeout: a stream may run for hours."""
+    """How long to wait; there is no total timeout, a stream may run for hours.
+
+    ``head``: a client must send its request head within this; ``connect``: to an engine; ``idle``: silence on an open exchange or a
+    kept-alive connection.
+    """
 
     head: Seconds = 10.0
     connect: Seconds = 5.0

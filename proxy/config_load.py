@@ -18,13 +18,35 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
-from proxy.config import Config, Drift, Limits, Match, Primary, Records, Rule, Sampling, Shadow, Spool, Timeouts, Verdict
+from proxy.config import (
+    Config,
+    Drift,
+    Limits,
+    Match,
+    Primary,
+    Records,
+    Rule,
+    Sampling,
+    Shadow,
+    Spool,
+    Timeouts,
+    Verdict,
+)
 
 Tree = dict[str, Any]
 PREFIX = "PARHELION__"
 
 _UNITS_TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_UNITS_SIZE = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_UNITS_SIZE = {
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+}
 _TIMES = re.compile(r"^(drain|shadows\[\d+\]\.deadline|timeouts\.(head|connect|idle)|records\.keep)$")
 _SIZES = re.compile(r"^(limits\.(capture_bytes|queue_bytes)|records\.max_bytes|spool\.max_bytes)$")
 _SECRETS = re.compile(r"(^|\.)(api_key|admin_token|salt)$")
@@ -48,13 +70,13 @@ class _Loader(yaml.SafeLoader):
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:
     seen: set[Any] = set()
     for key_node, _ in node.value:
-        key = loader.construct_object(key_node)  # type: ignore[no-untyped-call]  # PyYAML publishes no types for it
+        key = loader.construct_object(key_node)
         if not isinstance(key, str):
             raise ConfigError(f"line {key_node.start_mark.line + 1}: the key {key!r} is not text; quote it")
         if key in seen:
             raise ConfigError(f"line {key_node.start_mark.line + 1}: the key {key!r} is given twice; keep one")
         seen.add(key)
-    return loader.construct_mapping(node, deep=True)
+    return {str(key): value for key, value in loader.construct_mapping(node, deep=True).items()}
 
 
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
@@ -87,7 +109,9 @@ def _read(path: Path) -> Tree:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
-        raise ConfigError(f"{path}:{where} is not YAML: {getattr(error, 'problem', None) or 'see a YAML checker'}") from None
+        raise ConfigError(
+            f"{path}:{where} is not YAML: {getattr(error, 'problem', None) or 'see a YAML checker'}"
+        ) from None
     if tree is None:
         return {}
     if not isinstance(tree, dict):
@@ -143,7 +167,9 @@ def _expand(value: Any, path: str, environment: Mapping[str, str]) -> Any:
     """Fill in ``${NAME}`` and turn "60s" and "8MiB" into numbers where the key is a time or a size."""
     match value:
         case dict():
-            return {key: _expand(item, f"{path}.{key}" if path else str(key), environment) for key, item in value.items()}
+            return {
+                key: _expand(item, f"{path}.{key}" if path else str(key), environment) for key, item in value.items()
+            }
         case list() | tuple():
             return [_expand(item, f"{path}[{number}]", environment) for number, item in enumerate(value)]
         case str():
@@ -251,7 +277,9 @@ def _check(config: Config) -> None:
     if listen[1] == admin[1] != 0:
         raise ConfigError(f"admin: shares port {admin[1]} with listen; give the admin port its own")
     if not is_loopback(admin[0]) and not config.admin_token:
-        raise ConfigError("admin_token: is required when admin is not a loopback address; set it to ${PARHELION_ADMIN_TOKEN}")
+        raise ConfigError(
+            "admin_token: is required when admin is not a loopback address; set it to ${PARHELION_ADMIN_TOKEN}"
+        )
     if config.handoff != "local":
         raise ConfigError(f"handoff: {config.handoff!r} is not available in this version; use local")
     if not config.records.url.startswith("sqlite:///"):

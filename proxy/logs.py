@@ -21,7 +21,12 @@ class _Json(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Render one record."""
-        line = {"time": round(record.created, 3), "level": record.levelname.lower(), "process": record.name, "event": record.getMessage()}
+        line = {
+            "time": round(record.created, 3),
+            "level": record.levelname.lower(),
+            "process": record.name,
+            "event": record.getMessage(),
+        }
         line |= getattr(record, _FIELDS, {})
         if record.exc_info and record.exc_info[0] is not None:
             line["exception"] = record.exc_info[0].__name__
@@ -36,7 +41,11 @@ class _Plain(logging.Formatter):
         """Render one record."""
         fields = " ".join(f"{key}={value}" for key, value in getattr(record, _FIELDS, {}).items())
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
-        error = f" {record.exc_info[0].__name__} at {_place(record.exc_info[2])}" if record.exc_info and record.exc_info[0] else ""
+        error = (
+            f" {record.exc_info[0].__name__} at {_place(record.exc_info[2])}"
+            if record.exc_info and record.exc_info[0]
+            else ""
+        )
         return f"{clock} {record.levelname.lower():7} {record.name}: {record.getMessage()} {fields}{error}".rstrip()
 
 

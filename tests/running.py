@@ -23,9 +23,16 @@ ROOT = Path(__file__).parents[1]
 @contextmanager
 def toy(**options: Any) -> Iterator[str]:
     """One toy engine; its base URL."""
-    words = [word for name, value in options.items() for word in ((f"--{name.replace('_', '-')}",) if value is True else (f"--{name.replace('_', '-')}", str(value)))]
+    words = [
+        word
+        for name, value in options.items()
+        for word in ((f"--{name.replace('_', '-')}",) if value is True else (f"--{name.replace('_', '-')}", str(value)))
+    ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.toy", *words], stdout=subprocess.PIPE, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}
+        [sys.executable, "-m", "tests.toy", *words],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
     assert process.stdout is not None
     try:
@@ -67,7 +74,11 @@ def post(url: str, body: bytes | dict[str, Any], **headers: str) -> tuple[int, d
 
 
 def _stable(headers: Any) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items() if name.lower() not in {"date", "connection", "keep-alive"}}
+    return {
+        name.lower(): value
+        for name, value in headers.items()
+        if name.lower() not in {"date", "connection", "keep-alive"}
+    }
 
 
 def until(condition: Callable[[], bool], seconds: float = 30.0, what: str = "it") -> None:

@@ -64,7 +64,11 @@ def test_a_killed_writer_is_seen_dead_and_its_counts_stay(tmp_path: Path) -> Non
         "import sys, time, pathlib; from proxy.counters import Counters, Slot\n"
         f"c = Counters.create(pathlib.Path({str(path)!r})); c.add(Slot.RECEIVED, 41); print('up', flush=True); time.sleep(60)"
     )
-    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])})
+    child = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+    )
     assert child.stdout is not None
     assert child.stdout.readline() == b"up\n"
     assert is_alive(path)

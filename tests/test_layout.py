@@ -40,7 +40,17 @@ def test_an_ignored_warning_has_its_reason(path: Path) -> None:
 
 
 def test_every_folder_has_a_readme() -> None:
-    for folder in ("proxy", "engines", "deploy", "tests", "grafana", "proxy/compare", "proxy/ledger", "proxy/traffic", "proxy/judge"):
+    for folder in (
+        "proxy",
+        "engines",
+        "deploy",
+        "tests",
+        "grafana",
+        "proxy/compare",
+        "proxy/ledger",
+        "proxy/traffic",
+        "proxy/judge",
+    ):
         assert (ROOT / folder / "README.md").exists(), folder
 
 

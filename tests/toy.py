@@ -77,7 +77,11 @@ class Toy:
 
     def chat_ids(self, messages: list[dict[str, Any]]) -> list[int]:
         """The rendered prompt."""
-        return [START, *(one for message in messages for one in encode(self.template.format(**message))), *encode("<assistant>")]
+        return [
+            START,
+            *(one for message in messages for one in encode(self.template.format(**message))),
+            *encode("<assistant>"),
+        ]
 
     def generate(self, prompt: list[int], body: dict[str, Any], choice: int) -> tuple[list[int], str]:
         """Ids and finish reason."""
@@ -125,7 +129,12 @@ class Server:
         return app
 
     async def models(self, _: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": "toy", "object": "model", "owned_by": "parhelion", "max_model_len": LIMIT}]})
+        return web.json_response(
+            {
+                "object": "list",
+                "data": [{"id": "toy", "object": "model", "owned_by": "parhelion", "max_model_len": LIMIT}],
+            }
+        )
 
     async def version(self, _: web.Request) -> web.Response:
         return web.json_response({"version": "0", "engine": "parhelion-reference"})
@@ -134,7 +143,13 @@ class Server:
         return web.Response()
 
     async def info(self, _: web.Request) -> web.Response:
-        return web.json_response({"engine": "parhelion-reference", "dtype": "float32", "sampling_defaults": {"temperature": self.toy.temperature}})
+        return web.json_response(
+            {
+                "engine": "parhelion-reference",
+                "dtype": "float32",
+                "sampling_defaults": {"temperature": self.toy.temperature},
+            }
+        )
 
     async def tokenize(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -158,7 +173,9 @@ class Server:
         prompt = body["prompt"]
         if isinstance(prompt, str) or (prompt and isinstance(prompt[0], int)):
             prompt = [prompt]
-        return await self._answer(request, body, [encode(one) if isinstance(one, str) else one for one in prompt], chat=False)
+        return await self._answer(
+            request, body, [encode(one) if isinstance(one, str) else one for one in prompt], chat=False
+        )
 
     async def _body(self, request: web.Request) -> dict[str, Any] | None:
         try:
@@ -170,11 +187,16 @@ class Server:
         self.toy.requests.append(body)
         return body
 
-    async def _answer(self, request: web.Request, body: dict[str, Any], prompts: list[list[int]], *, chat: bool) -> web.StreamResponse:
+    async def _answer(
+        self, request: web.Request, body: dict[str, Any], prompts: list[list[int]], *, chat: bool
+    ) -> web.StreamResponse:
         if body.get("model") not in {None, "toy"}:
             return _refuse("model: not served here", 404)
         n = body.get("n") or 1
-        choices = [self._choice(body, prompt, number, chat=chat) for number, prompt in enumerate(one for one in prompts for _ in range(n))]
+        choices = [
+            self._choice(body, prompt, number, chat=chat)
+            for number, prompt in enumerate(one for one in prompts for _ in range(n))
+        ]
         usage = {
             "prompt_tokens": sum(len(prompt) for prompt in prompts),
             "completion_tokens": sum(len(choice["ids"]) for choice in choices),
@@ -182,7 +204,9 @@ class Server:
         usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
         head = {"id": "toy-1", "object": "chat.completion" if chat else "text_completion", "created": 1, "model": "toy"}
         if chat:
-            head["prompt_token_ids"] = prompts[0] if body.get("return_token_ids") else None  # null when not asked for, as vLLM has it
+            head["prompt_token_ids"] = (
+                prompts[0] if body.get("return_token_ids") else None
+            )  # null when not asked for, as vLLM has it
         if body.get("stream"):
             return await self._stream(request, body, head, choices, usage, chat=chat)
         whole = [self._whole(body, choice, chat=chat) for choice in choices]
@@ -204,9 +228,14 @@ class Server:
         row = self.toy.logprobs(prompt[:index])
         order = sorted(range(len(row)), key=lambda one: (-row[one], one))
         shown = dict.fromkeys([prompt[index], *order[:top]])
-        return {str(one): {"logprob": row[one], "rank": order.index(one) + 1, "decoded_token": VOCABULARY[one].decode()} for one in shown}
+        return {
+            str(one): {"logprob": row[one], "rank": order.index(one) + 1, "decoded_token": VOCABULARY[one].decode()}
+            for one in shown
+        }
 
-    def _logprobs(self, body: dict[str, Any], choice: dict[str, Any], part: slice, *, chat: bool) -> dict[str, Any] | None:
+    def _logprobs(
+        self, body: dict[str, Any], choice: dict[str, Any], part: slice, *, chat: bool
+    ) -> dict[str, Any] | None:
         rows, ids = choice["rows"][part], choice["ids"][part]
         if not rows:
             return None
@@ -226,14 +255,20 @@ class Server:
 
     def _whole(self, body: dict[str, Any], choice: dict[str, Any], *, chat: bool) -> dict[str, Any]:
         text = decode(choice["ids"])
-        out = {"index": choice["index"], "finish_reason": choice["reason"], "logprobs": self._logprobs(body, choice, slice(None), chat=chat)}
+        out = {
+            "index": choice["index"],
+            "finish_reason": choice["reason"],
+            "logprobs": self._logprobs(body, choice, slice(None), chat=chat),
+        }
         out |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
         out |= self._ids(body, choice, choice["ids"], chat=chat, first=True)
         if choice["scored"] is not None:
             out["prompt_logprobs"] = choice["scored"]
         return out
 
-    def _ids(self, body: dict[str, Any], choice: dict[str, Any], ids: list[int], *, chat: bool, first: bool) -> dict[str, Any]:
+    def _ids(
+        self, body: dict[str, Any], choice: dict[str, Any], ids: list[int], *, chat: bool, first: bool
+    ) -> dict[str, Any]:
         asked = body.get("return_token_ids") and self.toy.ids
         out: dict[str, Any] = {"token_ids": ids if asked else None}
         if not chat and first:
@@ -241,7 +276,14 @@ class Server:
         return out
 
     async def _stream(
-        self, request: web.Request, body: dict[str, Any], head: dict[str, Any], choices: list[dict[str, Any]], usage: dict[str, Any], *, chat: bool
+        self,
+        request: web.Request,
+        body: dict[str, Any],
+        head: dict[str, Any],
+        choices: list[dict[str, Any]],
+        usage: dict[str, Any],
+        *,
+        chat: bool,
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
@@ -251,7 +293,15 @@ class Server:
             await response.write(b"data: " + json.dumps(event).encode() + b"\n\n")
 
         if chat:
-            await send(head | {"choices": [{"index": one["index"], "delta": {"role": "assistant", "content": ""}, "finish_reason": None} for one in choices]})
+            await send(
+                head
+                | {
+                    "choices": [
+                        {"index": one["index"], "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+                        for one in choices
+                    ]
+                }
+            )
         head.pop("prompt_token_ids", None)
         for choice in choices:
             for position, token in enumerate(choice["ids"]):
@@ -270,7 +320,9 @@ class Server:
 
 
 def _refuse(message: str, status: int = 400) -> web.Response:
-    return web.json_response({"error": {"message": message, "type": "BadRequestError", "param": None, "code": status}}, status=status)
+    return web.json_response(
+        {"error": {"message": message, "type": "BadRequestError", "param": None, "code": status}}, status=status
+    )
 
 
 def main() -> None:

@@ -64,7 +64,14 @@ async def _ask_all(config: Config) -> list[Seen]:
     todo = [_ask("primary", "primary", one.url, "primary", one.engine, one.api_key, None, one.declare)]
     todo += [
         _ask(
-            f"shadows[{number}]", one.name, one.url, one.role, one.engine, one.api_key, next(iter(one.models.values()), None), one.declare
+            f"shadows[{number}]",
+            one.name,
+            one.url,
+            one.role,
+            one.engine,
+            one.api_key,
+            next(iter(one.models.values()), None),
+            one.declare,
         )
         for number, one in enumerate(config.shadows)
     ]
@@ -72,7 +79,14 @@ async def _ask_all(config: Config) -> list[Seen]:
 
 
 async def _ask(
-    key: str, name: str, url: str, role: str, engine: str, api_key: str | None, model: str | None, declared: Mapping[str, Any]
+    key: str,
+    name: str,
+    url: str,
+    role: str,
+    engine: str,
+    api_key: str | None,
+    model: str | None,
+    declared: Mapping[str, Any],
 ) -> Seen:
     try:
         async with connect(url, api_key=api_key, timeout=_SECONDS) as fetch:
@@ -106,7 +120,18 @@ def _capabilities(seen: list[Seen]) -> Table:
 
 def _lines(one: Seen) -> list[tuple[str, str]]:
     known = one.probe
-    labels = ("engine", "model", "logprobs", "alternatives", "token ids", "forced scoring", "logprob mode", "logits look like", "self-noise (nat)", "context")
+    labels = (
+        "engine",
+        "model",
+        "logprobs",
+        "alternatives",
+        "token ids",
+        "forced scoring",
+        "logprob mode",
+        "logits look like",
+        "self-noise (nat)",
+        "context",
+    )
     if known is None:
         return [(label, "unreachable" if label == "engine" else "") for label in labels]
     seen, print_ = known.capabilities, known.footprint

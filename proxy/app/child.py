@@ -42,7 +42,9 @@ def main() -> int:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it died before we asked to be told
         return 1
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C at the terminal goes to the supervisor, which stops us in order
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a Ctrl-C at the terminal goes to the supervisor, which stops us in order
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     logs.set_up()
     logging.getLogger("parhelion").name = f"parhelion.{assignment.incarnation}"

@@ -52,11 +52,17 @@ def print_report(config: Config, since: str | None, json_file: Path | None) -> i
     except StoreError as error:
         raise ConfigError(f"records.url: {error}") from None
     except OSError as error:
-        raise ConfigError(f"state: {config.state} cannot be read: {error.strerror}; name the directory that `parhelion serve` uses") from None
+        raise ConfigError(
+            f"state: {config.state} cannot be read: {error.strerror}; name the directory that `parhelion serve` uses"
+        ) from None
     if json_file is not None:
         json_file.write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2))
     render(report, Console())
-    states = [shadow.get("verdict", {}).get("state", "KEEP WATCHING") for shadow in report["shadows"] if shadow["role"] == "candidate"]
+    states = [
+        shadow.get("verdict", {}).get("state", "KEEP WATCHING")
+        for shadow in report["shadows"]
+        if shadow["role"] == "candidate"
+    ]
     return max((_STATUS[state] for state in states), key=lambda status: (status == 1, status == 3), default=3)
 
 

@@ -23,7 +23,9 @@ def prepare(config: Config) -> Path:
         for folder in (state, state / "counters", state / "judge"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"state: {state} cannot be used: {error.strerror}; name a directory that can be written") from None
+        raise ConfigError(
+            f"state: {state} cannot be used: {error.strerror}; name a directory that can be written"
+        ) from None
     if len(os.fsencode(state.absolute() / "judge.sock")) > 100:  # sun_path holds 108 bytes (unix(7))
         raise ConfigError(f"state: {state.absolute()} is too long a path for a socket in it; name a shorter one")
     return state
@@ -36,7 +38,9 @@ def hold(state: Path, role: str) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise ConfigError(f"state: {state} is in use by another parhelion; stop it, or give this one its own directory") from None
+        raise ConfigError(
+            f"state: {state} is in use by another parhelion; stop it, or give this one its own directory"
+        ) from None
     return descriptor
 
 

@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -109,10 +109,12 @@ class Supervisor:
             await site.start()
         except OSError as error:
             await runner.cleanup()
-            raise ConfigError(f"admin: {self.config.admin} cannot be bound ({error.strerror}); choose another port") from None
+            raise ConfigError(
+                f"admin: {self.config.admin} cannot be bound ({error.strerror}); choose another port"
+            ) from None
         return runner, "{}:{}".format(*runner.addresses[0][:2])
 
-    async def _wait_ready(self, keepers: list[asyncio.Future[None]]) -> bool:
+    async def _wait_ready(self, keepers: Sequence[asyncio.Future[None]]) -> bool:
         """Until every child is up; False when told to stop before, or when one cannot start at all."""
         while not all(child.ready for child in self.children):
             if self._stop.is_set() or any(keeper.done() for keeper in keepers):
@@ -162,7 +164,7 @@ class Supervisor:
         except ConnectionError:
             child.ready = False
 
-    async def _shut_down(self, keepers: list[asyncio.Future[None]]) -> None:
+    async def _shut_down(self, keepers: Sequence[asyncio.Future[None]]) -> None:
         """Traffic drains first, then the judge settles what it was handed."""
         self.draining = True
         self._stop.set()

@@ -81,14 +81,20 @@ def _ask(number: int, model: str, extra: dict[str, Any]) -> Ask:
         question = f"({number // len(_QUESTIONS) + 1}) {question}"
     chat = number % 8 != 5
     stream, logprobs, sampled = number % 3 == 1, number % 2 == 0, number % 6 == 3
-    arguments: dict[str, Any] = {"model": model, "max_tokens": _TOKENS[number % len(_TOKENS)], "temperature": 0.8 if sampled else 0.0}
+    arguments: dict[str, Any] = {
+        "model": model,
+        "max_tokens": _TOKENS[number % len(_TOKENS)],
+        "temperature": 0.8 if sampled else 0.0,
+    }
     if sampled:
         arguments |= {"seed": 1000 + number, "top_p": 0.95}
     if stream:
         arguments["stream"] = True
     if chat:
         system = _SYSTEMS[number % len(_SYSTEMS)]
-        arguments["messages"] = ([{"role": "system", "content": system}] if system else []) + [{"role": "user", "content": question}]
+        arguments["messages"] = ([{"role": "system", "content": system}] if system else []) + [
+            {"role": "user", "content": question}
+        ]
     else:
         arguments["prompt"] = f"Question: {question}\nAnswer:"
     if logprobs:

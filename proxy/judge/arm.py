@@ -7,6 +7,7 @@ back as a value with a bounded reason, and the guard hears of it.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from dataclasses import dataclass, field
 
@@ -48,7 +49,7 @@ class Arm:
     reply_bytes: int = 8 << 20
     guard: Guard = field(default_factory=Guard)
     dialect: Dialect | None = None
-    defaults: Defaults = Defaults()
+    defaults: Defaults = field(default_factory=Defaults)
     footprint: str = ""
     forced: bool = False
     logprob_mode: str = "unknown"
@@ -104,9 +105,7 @@ class Arm:
     async def _send(self, call: Call, request_id: str) -> Answer:
         headers = (("x-request-id", request_id), ("user-agent", "parhelion"))
         answer = await self.client.send(call, headers=headers, deadline=self.deadline)
-        if answer.failure is not None:
-            self.guard.failed(time.monotonic())
-        elif answer.status >= 500:
+        if answer.failure is not None or answer.status >= 500:
             self.guard.failed(time.monotonic())
         else:
             self.guard.succeeded()
@@ -135,5 +134,9 @@ def timing_of(answer: Answer, *, stream: bool) -> Timing:
     if not answer.pieces:
         return Timing()
     times = [at for at, _ in answer.pieces]
-    gaps = tuple((after - before) / 1e6 for before, after in zip(times, times[1:], strict=False) if after - before > _SAME_READ_US)
+    gaps = tuple(
+        (after - before) / 1e6
+        for before, after in itertools.pairwise(times)
+        if after - before > _SAME_READ_US
+    )
     return Timing(first_token=times[0] / 1e6 if stream else None, end=times[-1] / 1e6, gaps=gaps if stream else ())

@@ -27,8 +27,10 @@ class ShadowArm(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True):
-    """One readable exchange under examination. ``greedy``: its *effective* temperature is known to be greedy;
-    ``unfiltered``: sampled at 1 from the whole distribution."""
+    """One readable exchange under examination.
+
+    ``greedy``: its *effective* temperature is known to be greedy; ``unfiltered``: sampled at 1 from the whole distribution.
+    """
 
     exchange: Exchange
     asked: Asked

@@ -36,7 +36,9 @@ class Engines:
 
     def __init__(self, config: Config, ledger: Ledger, metrics: JudgeMetrics) -> None:
         self.config, self.ledger, self.metrics = config, ledger, metrics
-        self.primary = self._arm("primary", config.primary.url, config.primary.api_key, _PRIMARY_DEADLINE, _PRIMARY_AT_ONCE, Guard())
+        self.primary = self._arm(
+            "primary", config.primary.url, config.primary.api_key, _PRIMARY_DEADLINE, _PRIMARY_AT_ONCE, Guard()
+        )
         self.shadows = tuple(
             ShadowArm(
                 self._arm(
@@ -77,7 +79,14 @@ class Engines:
                 found = dialect(name if name != "auto" else await detect(fetch))
                 known = await probe(fetch, found, model, declared)
             except DialectError as error:
-                logs.say(logger, logging.WARNING, "engine_not_ready", arm=arm.name, reason=error.reason, again_in_seconds=pause)
+                logs.say(
+                    logger,
+                    logging.WARNING,
+                    "engine_not_ready",
+                    arm=arm.name,
+                    reason=error.reason,
+                    again_in_seconds=pause,
+                )
             else:
                 self._settle(arm, known)
                 arm.dialect = found

@@ -16,7 +16,7 @@ from proxy.compare.comparison import Mode, Source
 from proxy.compare.token_stream import Reply
 from proxy.exchange import Ended, Exchange
 from proxy.judge import free, sources
-from proxy.judge.arm import Answered, Arm, plain, timing_of
+from proxy.judge.arm import Arm, plain, timing_of
 from proxy.judge.case import Case, ShadowArm
 from proxy.judge.forced import Forcing
 from proxy.judge.noise import NoiseBook
@@ -68,7 +68,9 @@ class Examiner:
             return self._nothing(asked, "primary_error", context)
         greedy = temperature is not None and temperature <= dialect.greedy_at
         taus = self.noise.taus(asked.model, self.primary.dtype)
-        outcomes, source = await self._compare(Case(exchange, asked, primary, greedy, asked.unfiltered(self.primary.defaults), taus))
+        outcomes, source = await self._compare(
+            Case(exchange, asked, primary, greedy, asked.unfiltered(self.primary.defaults), taus)
+        )
         return Examined(asked, primary, source, outcomes, context)
 
     async def _compare(self, case: Case) -> tuple[tuple[Outcome, ...], Source]:
@@ -87,10 +89,14 @@ class Examiner:
             if Mode.FREE in shadow.modes
         ]
         forcing = Forcing(case, self.primary, self.shadows, tokens, ask_primary=self.rescore)
-        outcomes += await asyncio.gather(*(forcing.outcome(shadow) for shadow in self.shadows if Mode.FORCED in shadow.modes))
+        outcomes += await asyncio.gather(
+            *(forcing.outcome(shadow) for shadow in self.shadows if Mode.FORCED in shadow.modes)
+        )
         return tuple(outcomes), _source(tokens, outcomes)
 
-    async def _rescore(self, case: Case, own: sources.Tokens | None, tokens: sources.Tokens | None) -> sources.Tokens | None:
+    async def _rescore(
+        self, case: Case, own: sources.Tokens | None, tokens: sources.Tokens | None
+    ) -> sources.Tokens | None:
         """Asked when nothing better is there, or when only the control's own tokens are and the control is to be compared."""
         if own is not None or not self.rescore:
             return None
@@ -119,7 +125,9 @@ def _unusable(exchange: Exchange) -> str | None:
 
 
 def _answer(exchange: Exchange) -> Answer:
-    headers = tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in exchange.response_headers)
+    headers = tuple(
+        (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in exchange.response_headers
+    )
     return Answer(exchange.status, headers, exchange.pieces)
 
 

@@ -15,7 +15,7 @@ from engines.dialect import DialectError, Scored
 from proxy.compare.compare_forced import compare_forced
 from proxy.compare.comparison import Mode, Source
 from proxy.compare.findings import values_incomparable
-from proxy.compare.token_stream import Reply, Token, TokenStream
+from proxy.compare.token_stream import Token, TokenStream
 from proxy.judge.arm import Arm, Refused
 from proxy.judge.case import Case, ShadowArm
 from proxy.judge.settle import Outcome
@@ -36,7 +36,9 @@ class Impossible(Exception):
 class Forcing:
     """Forced mode of one exchange over all shadows; the canonical reference is scored once and shared."""
 
-    def __init__(self, case: Case, primary: Arm, shadows: Sequence[ShadowArm], tokens: Tokens | None, *, ask_primary: bool) -> None:
+    def __init__(
+        self, case: Case, primary: Arm, shadows: Sequence[ShadowArm], tokens: Tokens | None, *, ask_primary: bool
+    ) -> None:
         self.case, self.primary, self.shadows, self.tokens = case, primary, shadows, tokens
         self.ask_primary = ask_primary
         self.control = next((one for one in shadows if one.role == "control"), None)
@@ -64,7 +66,9 @@ class Forcing:
             source=tokens.source,
             tau=self.case.taus.forced,
             greedy=self.case.greedy,
-            values_incomparable=values_incomparable(self.primary.logprob_mode, arm.logprob_mode, unfiltered=self.case.unfiltered),
+            values_incomparable=values_incomparable(
+                self.primary.logprob_mode, arm.logprob_mode, unfiltered=self.case.unfiltered
+            ),
             unfiltered=self.case.unfiltered,
         )
         return Outcome(arm.name, shadow.role, Mode.FORCED, comparison, footprint=arm.footprint)
@@ -82,7 +86,13 @@ class Forcing:
         rows = []
         for number, ids in enumerate(outputs):
             prompt = prompts[min(number // per_prompt, len(prompts) - 1)]
-            scored = await shadow.arm.score(shadow.model(self.case.asked), prompt, ids, shadow.top_logprobs, self.case.exchange.id) if ids else ()
+            scored = (
+                await shadow.arm.score(
+                    shadow.model(self.case.asked), prompt, ids, shadow.top_logprobs, self.case.exchange.id
+                )
+                if ids
+                else ()
+            )
             if isinstance(scored, Refused):
                 raise Impossible(scored.reason, shed=scored.shed)
             rows.append(scored)
@@ -133,7 +143,8 @@ class Forcing:
         else:
             rows = await self._by_control(outputs)
         choices = tuple(
-            _reference(choice, ids, scored) for choice, ids, scored in zip(self.case.primary.choices, outputs, rows, strict=True)
+            _reference(choice, ids, scored)
+            for choice, ids, scored in zip(self.case.primary.choices, outputs, rows, strict=True)
         )
         return Tokens(replace(self.case.primary, choices=choices), Source.CANONICAL)
 
@@ -158,7 +169,9 @@ class Forcing:
         by = self.control or shadow
         async with self._lock:
             if self._canonical is None:
-                self._canonical = tuple([await _tokenise(by, self.case, choice) for choice in self.case.primary.choices])
+                self._canonical = tuple(
+                    [await _tokenise(by, self.case, choice) for choice in self.case.primary.choices]
+                )
             return self._canonical
 
 

@@ -36,7 +36,9 @@ async def _ask(case: Case, primary: Arm, shadow: ShadowArm) -> Answered | Refuse
     arm, asked = shadow.arm, case.asked
     if arm.dialect is None:
         return Refused("shadow_unready", shed=True)
-    body = shadow_body(asked, arm.dialect, models=shadow.models, defaults=primary.defaults, top_logprobs=shadow.top_logprobs)
+    body = shadow_body(
+        asked, arm.dialect, models=shadow.models, defaults=primary.defaults, top_logprobs=shadow.top_logprobs
+    )
     return await arm.ask(asked.endpoint, asked.path, body, case.exchange.id)
 
 

@@ -16,8 +16,11 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 
 @dataclass(slots=True)
 class Guard:
-    """One shadow's limits. ``rate``: requests per second (a bucket of one second's worth, at least one); ``tokens_per_day``: completion and
-    scored tokens in a window of 24 h that starts with the first one."""
+    """One shadow's limits.
+
+    ``rate``: requests per second (a bucket of one second's worth, at least one); ``tokens_per_day``: completion and scored tokens in a
+    window of 24 h that starts with the first one.
+    """
 
     rate: float | None = None
     tokens_per_day: int | None = None

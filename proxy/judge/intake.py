@@ -25,8 +25,11 @@ Bury = Callable[[str], Awaitable[None]]
 
 
 class Intake:
-    """The queue. ``capacity`` in bytes of captured bodies. ``reconcile`` accounts for what an incarnation handed over on earlier connections,
-    ``bury`` for all that a dead one had left."""
+    """The queue.
+
+    ``capacity`` in bytes of captured bodies; ``reconcile`` accounts for what an incarnation handed over on earlier connections, ``bury`` for
+    all that a dead one had left.
+    """
 
     def __init__(self, capacity: int, reconcile: Reconcile, bury: Bury) -> None:
         self.capacity = capacity
@@ -45,9 +48,9 @@ class Intake:
 
     async def listen(self, path: Path) -> asyncio.Server:
         """Open the socket for business; replaces one that a dead judge left behind."""
-        path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 - before anybody is served
         server = await asyncio.get_running_loop().create_unix_server(lambda: _Line(self), str(path))
-        path.chmod(0o600)
+        path.chmod(0o600)  # noqa: ASYNC240 - as above, one call
         return server
 
     async def take(self) -> Exchange | None:
@@ -155,7 +158,7 @@ class _Line(asyncio.Protocol):
                 case Exchange():
                     self._put(frame)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter
         self._transport = None
         self._intake.left(self)
 

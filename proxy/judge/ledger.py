@@ -14,9 +14,9 @@ from pathlib import Path
 
 from proxy import logs
 from proxy.config import Config
+from proxy.counters import is_alive
 from proxy.judge.examine import Examined
 from proxy.judge.noise import NoiseBook
-from proxy.counters import is_alive
 from proxy.ledger import totals
 from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.reconcile import Arm

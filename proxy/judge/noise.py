@@ -46,7 +46,8 @@ class NoiseBook:
     def taus(self, model: str, dtype: str) -> Taus:
         """The thresholds for the next exchange of this model; ``dtype`` is that of the primary's logits where known."""
         free, forced = (
-            threshold(self._page(model, mode), configured=self._configured, dtype=dtype or None) for mode in (Mode.FREE, Mode.FORCED)
+            threshold(self._page(model, mode), configured=self._configured, dtype=dtype or None)
+            for mode in (Mode.FREE, Mode.FORCED)
         )
         return Taus(free, forced)
 

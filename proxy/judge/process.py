@@ -43,7 +43,9 @@ class Judge:
         self.ledger = Ledger(config, self.metrics)
         self.engines = Engines(config, self.ledger, self.metrics)
         self.intake = Intake(
-            config.limits.queue_bytes, self.ledger.reconcile, lambda name: self.ledger.bury(name, self.state / "counters")
+            config.limits.queue_bytes,
+            self.ledger.reconcile,
+            lambda name: self.ledger.bury(name, self.state / "counters"),
         )
         salt = (config.sampling.salt or "").encode()
         self.examiner = Examiner(
@@ -61,7 +63,9 @@ class Judge:
         """Serve until ``stop``; then finish or shed what is left."""
         await self.ledger.reconcile_all(self.state / "counters")
         server = await self.intake.listen(self.state / "judge.sock")
-        background = [asyncio.ensure_future(part) for part in (self.engines.watch(), self.ledger.run(), self._housekeeping())]
+        background = [
+            asyncio.ensure_future(part) for part in (self.engines.watch(), self.ledger.run(), self._housekeeping())
+        ]
         workers = [asyncio.ensure_future(self._work()) for _ in range(self.config.limits.in_flight)]
         gc.freeze()
         ready()
@@ -94,7 +98,9 @@ class Judge:
                 raise
             except Exception:
                 logger.exception("judge_error")  # the formatter writes where and what kind, never its text
-                await self.ledger.settle([self._same(exchange, *arm, "incomparable", "judge_error") for arm in self.arms], None)
+                await self.ledger.settle(
+                    [self._same(exchange, *arm, "incomparable", "judge_error") for arm in self.arms], None
+                )
             finally:
                 self._undecided.discard(exchange.id)
                 self.intake.settled(exchange.incarnation)
@@ -111,7 +117,8 @@ class Judge:
             for shadow, mode in self.arms:
                 self.metrics.in_flight(shadow, mode, -1)
         settlements = [
-            settlement(exchange, examined.asked, examined.primary, outcome, examined.context) for outcome in examined.outcomes
+            settlement(exchange, examined.asked, examined.primary, outcome, examined.context)
+            for outcome in examined.outcomes
         ]
         await self.ledger.settle(settlements, examined)
 
@@ -165,5 +172,3 @@ class Judge:
 async def judge(config: Config, *, incarnation: str, ready: Callable[[], None], stop: asyncio.Event) -> int:
     """Run a judge until ``stop`` is set."""
     return await Judge(config, incarnation).run(ready, stop)
-
-

@@ -59,8 +59,13 @@ class Asked(Struct, frozen=True):
             "frequency_penalty": (0.0, 0.0),
             "repetition_penalty": (1.0, 1.0),
         }
-        plain = all((body[key] if body.get(key) is not None else default) == value for key, (value, default) in neutral.items())
-        bound = any(body.get(key) for key in ("logit_bias", "response_format", "guided_json", "structured_outputs", "grammar", "tools"))
+        plain = all(
+            (body[key] if body.get(key) is not None else default) == value for key, (value, default) in neutral.items()
+        )
+        bound = any(
+            body.get(key)
+            for key in ("logit_bias", "response_format", "guided_json", "structured_outputs", "grammar", "tools")
+        )
         return plain and not bound and self.effective_temperature(defaults) == 1.0
 
     def stops(self) -> tuple[str, ...]:

@@ -74,7 +74,9 @@ def settlement(
     return Settlement(exchange.incarnation, outcome.shadow, mode, "compared", "", record)
 
 
-def _record(exchange: Exchange, asked: Asked | None, primary: Reply | None, outcome: Outcome, context: Context) -> Record | None:
+def _record(
+    exchange: Exchange, asked: Asked | None, primary: Reply | None, outcome: Outcome, context: Context
+) -> Record | None:
     comparison = outcome.comparison
     if asked is None or comparison is None:
         return None
@@ -113,7 +115,9 @@ def _record(exchange: Exchange, asked: Asked | None, primary: Reply | None, outc
 
 def conversation(exchange: Exchange, asked: Asked, salt: bytes) -> str:
     """A keyed hash that all requests of one conversation share: of the configured header where one came, else of the model and how the talk began."""
-    key = header(exchange.request_headers, b"x-parhelion-key").encode() or asked.model.encode() + b"\0" + conversation_key(asked.body)
+    key = header(
+        exchange.request_headers, b"x-parhelion-key"
+    ).encode() or asked.model.encode() + b"\0" + conversation_key(asked.body)
     secret = hashlib.blake2b(salt, digest_size=32, person=b"conversation").digest()
     return hashlib.blake2b(key, digest_size=12, key=secret).hexdigest()
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engines.dialect import Defaults, Dialect, Json
-from proxy.judge.request import Asked, Endpoint
+from engines.dialect import Defaults, Dialect, Endpoint, Json
+from proxy.judge.request import Asked
 
 #: Never sent twice: side effects at a provider, or a person's identity.
 WITHHELD = frozenset({"store", "user", "metadata", "safety_identifier", "prompt_cache_key", "service_tier"})

@@ -38,7 +38,8 @@ def same_text(one: Reply, other: Reply) -> bool:
     """Whether two replies show a client exactly the same: text, reasoning, tool calls and how each choice ended."""
     return len(one.choices) == len(other.choices) and all(
         (a.text, a.reasoning, a.finish_reason) == (b.text, b.reasoning, b.finish_reason)
-        and [(call.name, call.arguments) for call in a.tool_calls] == [(call.name, call.arguments) for call in b.tool_calls]
+        and [(call.name, call.arguments) for call in a.tool_calls]
+        == [(call.name, call.arguments) for call in b.tool_calls]
         for a, b in zip(one.choices, other.choices, strict=True)
     )
 

@@ -14,7 +14,12 @@ import pytest
 from proxy.demo.proxy_process import ProxyError, ProxyProcess
 from tests.running import parhelion, post, toy, until
 
-CHAT = {"model": "toy", "messages": [{"role": "user", "content": "Tell me about halos, the sun's."}], "temperature": 0, "max_tokens": 12}
+CHAT = {
+    "model": "toy",
+    "messages": [{"role": "user", "content": "Tell me about halos, the sun's."}],
+    "temperature": 0,
+    "max_tokens": 12,
+}
 ARMS = [("cand", "free"), ("cand", "forced"), ("control", "free"), ("control", "forced")]
 
 
@@ -27,7 +32,10 @@ def law(proxy: ProxyProcess) -> None:
     sampled = proxy.metric("parhelion_sampled_total")
     assert proxy.metric("parhelion_received_total") == proxy.metric("parhelion_not_sampled_total") + sampled
     for shadow, mode in ARMS:
-        ended = sum(proxy.metric(f"parhelion_{name}_total", shadow=shadow, mode=mode) for name in ("compared", "incomparable", "shed"))
+        ended = sum(
+            proxy.metric(f"parhelion_{name}_total", shadow=shadow, mode=mode)
+            for name in ("compared", "incomparable", "shed")
+        )
         assert ended == sampled, (shadow, mode)
 
 
@@ -38,7 +46,12 @@ def settle(proxy: ProxyProcess, sampled: int) -> None:
 
 
 def test_a_client_sees_the_primary_and_the_shadows_are_compared(tmp_path: Path) -> None:
-    with toy() as primary, toy(noise=1.5, seed=7) as candidate, toy() as control, parhelion(tmp_path, primary, shadows(candidate, control)) as proxy:
+    with (
+        toy() as primary,
+        toy(noise=1.5, seed=7) as candidate,
+        toy() as control,
+        parhelion(tmp_path, primary, shadows(candidate, control)) as proxy,
+    ):
         proxy.wait_known(["primary", "cand", "control"], 30)
         for change in ({}, {"stream": True}, {"logprobs": True, "top_logprobs": 3}, {"n": 2}, {"temperature": 1}):
             body = CHAT | change
@@ -60,12 +73,18 @@ def test_a_client_sees_the_primary_and_the_shadows_are_compared(tmp_path: Path) 
 def test_what_the_primary_refuses_the_client_sees(path: str, body: bytes, wired: tuple[ProxyProcess, str]) -> None:
     proxy, primary = wired
     assert post(proxy.clients + path, body) == post(primary + path, body)
-    assert post(proxy.clients + path, body, content_type="text/plain") == post(primary + path, body, content_type="text/plain")
+    assert post(proxy.clients + path, body, content_type="text/plain") == post(
+        primary + path, body, content_type="text/plain"
+    )
 
 
 @pytest.fixture(scope="module")
 def wired(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with toy() as primary, toy() as other, parhelion(tmp_path_factory.mktemp("wired"), primary, shadows(other, other)) as proxy:
+    with (
+        toy() as primary,
+        toy() as other,
+        parhelion(tmp_path_factory.mktemp("wired"), primary, shadows(other, other)) as proxy,
+    ):
         yield proxy, primary
         settle(proxy, 1)
         law(proxy)
@@ -78,11 +97,19 @@ def test_shadows_that_are_gone_change_nothing_and_everything_is_counted(tmp_path
             assert post(f"{proxy.clients}/v1/chat/completions", CHAT) == direct
         settle(proxy, 20)
         law(proxy)
-        assert proxy.metric("parhelion_shed_total", reason="shadow_unready") + proxy.metric("parhelion_incomparable_total") == 80
+        assert (
+            proxy.metric("parhelion_shed_total", reason="shadow_unready") + proxy.metric("parhelion_incomparable_total")
+            == 80
+        )
 
 
 def test_a_killed_judge_is_replaced_and_what_it_held_is_counted_as_lost(tmp_path: Path) -> None:
-    with toy() as primary, toy() as candidate, toy() as control, parhelion(tmp_path, primary, shadows(candidate, control)) as proxy:
+    with (
+        toy() as primary,
+        toy() as candidate,
+        toy() as control,
+        parhelion(tmp_path, primary, shadows(candidate, control)) as proxy,
+    ):
         proxy.wait_known(["primary", "cand", "control"], 30)
         for round_ in range(3):
             for _ in range(10):
@@ -95,7 +122,12 @@ def test_a_killed_judge_is_replaced_and_what_it_held_is_counted_as_lost(tmp_path
 
 
 def test_a_killed_traffic_process_is_replaced_and_its_counts_stay(tmp_path: Path) -> None:
-    with toy() as primary, toy() as candidate, toy() as control, parhelion(tmp_path, primary, shadows(candidate, control)) as proxy:
+    with (
+        toy() as primary,
+        toy() as candidate,
+        toy() as control,
+        parhelion(tmp_path, primary, shadows(candidate, control)) as proxy,
+    ):
         proxy.wait_known(["primary", "cand", "control"], 30)
         for _ in range(10):
             assert post(f"{proxy.clients}/v1/chat/completions", CHAT)[0] == 200
@@ -123,12 +155,18 @@ def test_counts_go_on_where_the_last_life_ended(tmp_path: Path) -> None:
 
 def test_rules_that_need_the_body_are_settled_by_the_judge(tmp_path: Path) -> None:
     rules = {"rate": 0.0, "rules": [{"match": {"has_tools": True}, "rate": 1.0}]}
-    with toy() as primary, toy() as candidate, toy() as control, parhelion(
-        tmp_path, primary, shadows(candidate, control), sampling=rules
-    ) as proxy:
+    with (
+        toy() as primary,
+        toy() as candidate,
+        toy() as control,
+        parhelion(tmp_path, primary, shadows(candidate, control), sampling=rules) as proxy,
+    ):
         proxy.wait_known(["primary", "cand", "control"], 30)
         for number in range(6):
-            post(f"{proxy.clients}/v1/chat/completions", CHAT | ({"tools": [{"type": "function"}]} if number % 3 == 0 else {}))
+            post(
+                f"{proxy.clients}/v1/chat/completions",
+                CHAT | ({"tools": [{"type": "function"}]} if number % 3 == 0 else {}),
+            )
         until(lambda: proxy.metric("parhelion_not_sampled_total") == 4)
         settle(proxy, 2)
         law(proxy)
@@ -145,9 +183,13 @@ def test_injected_replies_are_what_the_client_would_have_got(tmp_path: Path) -> 
         tmp_path,
     ) as proxy:  # fmt: skip
         proxy.wait_known(["primary", "cand", "control"], 30)
-        through, direct = (orjson.loads(post(f"{url}/v1/chat/completions", CHAT)[2]) for url in (proxy.clients, primary))
+        through, direct = (
+            orjson.loads(post(f"{url}/v1/chat/completions", CHAT)[2]) for url in (proxy.clients, primary)
+        )
         assert through == direct
-        through, direct = (post(f"{url}/v1/chat/completions", CHAT | {"stream": True})[2] for url in (proxy.clients, primary))
+        through, direct = (
+            post(f"{url}/v1/chat/completions", CHAT | {"stream": True})[2] for url in (proxy.clients, primary)
+        )
         assert events(through) == events(direct)
         settle(proxy, 2)
         law(proxy)
@@ -179,7 +221,7 @@ def child(proxy: ProxyProcess, role: str, but: int = 0) -> int:
         try:
             if f"PPid:\t{parent}\n" not in (entry / "status").read_text():
                 continue
-            files = [os.readlink(one) for one in (entry / "fd").iterdir()]
+            files = [str(one.readlink()) for one in (entry / "fd").iterdir()]
         except OSError:
             continue
         holds_counters = any(name.startswith(str(state / "counters")) for name in files)
@@ -194,14 +236,17 @@ def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:
         taken.listen()
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         for key in ("listen", "admin"):
-            with pytest.raises(ProxyError, match=rf"parhelion: {key}: {where} .*(in use|cannot be bound)"), parhelion(
-                tmp_path, "http://127.0.0.1:9", [], **{key: where}
+            with (
+                pytest.raises(ProxyError, match=rf"parhelion: {key}: {where} .*(in use|cannot be bound)"),
+                parhelion(tmp_path, "http://127.0.0.1:9", [], **{key: where}),
             ):
                 pass
 
 
 def test_a_state_directory_in_use_is_said_in_one_line(tmp_path: Path) -> None:
-    with parhelion(tmp_path, "http://127.0.0.1:9", []), pytest.raises(ProxyError, match="in use by another parhelion"), parhelion(
-        tmp_path, "http://127.0.0.1:9", []
+    with (
+        parhelion(tmp_path, "http://127.0.0.1:9", []),
+        pytest.raises(ProxyError, match="in use by another parhelion"),
+        parhelion(tmp_path, "http://127.0.0.1:9", []),
     ):
         pass

@@ -24,7 +24,12 @@ from proxy.judge.settle import Policy
 from proxy.traffic.shadow_client import Client
 from tests.toy import Server, Toy
 
-CHAT = {"model": "toy", "messages": [{"role": "user", "content": "Tell me about halos, the sun's."}], "max_tokens": 24, "temperature": 0}
+CHAT = {
+    "model": "toy",
+    "messages": [{"role": "user", "content": "Tell me about halos, the sun's."}],
+    "max_tokens": 24,
+    "temperature": 0,
+}
 
 
 @asynccontextmanager
@@ -44,7 +49,9 @@ class Bench:
     def __init__(self, examiner: Examiner, primary_url: str, toys: dict[str, Toy]) -> None:
         self.examiner, self.url, self.toys = examiner, primary_url, toys
 
-    async def ask(self, body: dict[str, Any], path: str = "/v1/chat/completions", *, injected: bool = False, **changes: Any) -> Examined:
+    async def ask(
+        self, body: dict[str, Any], path: str = "/v1/chat/completions", *, injected: bool = False, **changes: Any
+    ) -> Examined:
         sent = dialect("reference").ask(_endpoint(path), body, 20) if injected else body
         async with ClientSession() as session, session.post(self.url + path, json=sent) as reply:
             data, status = await reply.read(), reply.status
@@ -64,7 +71,12 @@ def _endpoint(path: str) -> Any:
 
 
 def run(
-    test: Callable[[Bench], Awaitable[None]], *, control: bool = True, rescore: bool = False, ids: bool = True, **candidate: Any
+    test: Callable[[Bench], Awaitable[None]],
+    *,
+    control: bool = True,
+    rescore: bool = False,
+    ids: bool = True,
+    **candidate: Any,
 ) -> None:
     """Run one test with its engines up."""
 
@@ -76,7 +88,9 @@ def run(
             urls = {name: await stack.enter_async_context(serving(toy)) for name, toy in toys.items()}
             arms = {name: _arm(name, url) for name, url in urls.items()}
             shadows = tuple(
-                ShadowArm(arms[name], name, (Mode.FREE, Mode.FORCED), {}, 20) for name in ("candidate", "control") if name in arms
+                ShadowArm(arms[name], name, (Mode.FREE, Mode.FORCED), {}, 20)
+                for name in ("candidate", "control")
+                if name in arms
             )
             examiner = Examiner(arms["primary"], shadows, Policy("text", b"salt"), rescore, 1 << 20, NoiseBook(None))
             try:
@@ -91,7 +105,9 @@ def run(
 def _arm(name: str, url: str) -> Arm:
     client = Client(url, api_key=None, connections=4, connect_timeout=5.0, max_bytes=1 << 22)
     known = {"dialect": dialect("reference"), "defaults": Defaults(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0)}
-    return Arm(name, client, 30.0, asyncio.Semaphore(4), forced=True, logprob_mode="raw", footprint=f"fp-{name}", **known)
+    return Arm(
+        name, client, 30.0, asyncio.Semaphore(4), forced=True, logprob_mode="raw", footprint=f"fp-{name}", **known
+    )
 
 
 def of(examined: Examined, shadow: str, mode: Mode) -> Any:
@@ -240,7 +256,15 @@ def test_several_choices_and_several_prompts() -> None:
         free = of(examined, "candidate", Mode.FREE).comparison
         assert [choice.index for choice in free.choices] == [0, 1, 2]
         assert len(of(examined, "candidate", Mode.FORCED).comparison.choices) == 3
-        body = {"model": "toy", "prompt": ["one", "two is longer"], "max_tokens": 9, "temperature": 0, "logprobs": 3, "n": 2, "return_token_ids": True}
+        body = {
+            "model": "toy",
+            "prompt": ["one", "two is longer"],
+            "max_tokens": 9,
+            "temperature": 0,
+            "logprobs": 3,
+            "n": 2,
+            "return_token_ids": True,
+        }
         examined = await bench.ask(body, "/v1/completions")
         forced = of(examined, "candidate", Mode.FORCED).comparison
         assert len(forced.choices) == 4

@@ -13,7 +13,9 @@ from proxy.traffic.wire import Hello, encode_frame
 
 def exchange(number: int, size: int = 10, incarnation: str = "t0") -> Exchange:
     body = bytes(size)
-    return Exchange(f"x{number}", incarnation, 0.0, 0.5, "POST", "/v1/completions", (), body, 200, (), (), 0, 0, Ended.COMPLETE)
+    return Exchange(
+        f"x{number}", incarnation, 0.0, 0.5, "POST", "/v1/completions", (), body, 200, (), (), 0, 0, Ended.COMPLETE
+    )
 
 
 class Ledger:
@@ -39,7 +41,7 @@ async def connect(path: Path, *frames: Hello | Exchange) -> asyncio.StreamWriter
 
 async def until(condition: object) -> None:
     async with asyncio.timeout(5):
-        while not condition():  # type: ignore[operator]
+        while not condition():  # type: ignore[operator]  # noqa: ASYNC110 - there is no event for it
             await asyncio.sleep(0.005)
 
 

@@ -47,7 +47,15 @@ def test_what_is_looked_at() -> None:
         "/v1/chat/completions",
         chat(stream=True, n=3, temperature=0, max_completion_tokens=7, tools=[{}], logprobs=True),  # type: ignore[arg-type]
     )
-    assert (found.model, found.stream, found.n, found.temperature, found.max_tokens, found.has_tools, found.logprobs) == (
+    assert (
+        found.model,
+        found.stream,
+        found.n,
+        found.temperature,
+        found.max_tokens,
+        found.has_tools,
+        found.logprobs,
+    ) == (
         "m",
         True,
         3,
@@ -102,12 +110,31 @@ def test_other_routes_are_named() -> None:
 
 
 json = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**40), 2**40)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
 fields = st.dictionaries(
-    st.sampled_from(["model", "messages", "prompt", "n", "temperature", "stream", "max_tokens", "tools", "logprobs", "stop", "top_p"]), json
+    st.sampled_from(
+        [
+            "model",
+            "messages",
+            "prompt",
+            "n",
+            "temperature",
+            "stream",
+            "max_tokens",
+            "tools",
+            "logprobs",
+            "stop",
+            "top_p",
+        ]
+    ),
+    json,
 )
 
 

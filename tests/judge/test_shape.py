@@ -13,7 +13,14 @@ PLAIN = replace(openai.DIALECT, ask=lambda endpoint, body, top: body | {"asked_t
 DEFAULTS = Defaults(temperature=0.8, top_p=0.95, top_k=40, min_p=0.05, max_tokens_completions=16)
 
 
-def shape(body: dict[str, object], *, endpoint: Endpoint = Endpoint.CHAT, models: dict[str, str] | None = None, name: str = "openai", top: int = 20):  # type: ignore[no-untyped-def]
+def shape(
+    body: dict[str, object],
+    *,
+    endpoint: Endpoint = Endpoint.CHAT,
+    models: dict[str, str] | None = None,
+    name: str = "openai",
+    top: int = 20,
+):  # type: ignore[no-untyped-def]
     request = asked(endpoint, "/v1/chat/completions", dict(body))
     return shadow_body(request, replace(PLAIN, name=name), models=models or {}, defaults=DEFAULTS, top_logprobs=top)
 

@@ -9,7 +9,9 @@ from proxy.compare.token_stream import Alternative, Reply, Token, TokenStream, T
 from proxy.judge import sources
 
 ROWS = (
-    Token("Hi", id=5, data=b"Hi", logprob=-0.1, top=(Alternative(-0.1, 5, "Hi", b"Hi"), Alternative(-2.0, 6, "Ho", b"Ho"))),
+    Token(
+        "Hi", id=5, data=b"Hi", logprob=-0.1, top=(Alternative(-0.1, 5, "Hi", b"Hi"), Alternative(-2.0, 6, "Ho", b"Ho"))
+    ),
     Token("!", id=7, data=b"!", logprob=-0.2),
 )
 FULL = Reply((TokenStream(tokens=ROWS, text="Hi!", finish_reason="stop"),), prompt_tokens=3)
@@ -52,7 +54,10 @@ def test_a_twin_lends_its_tokens_only_with_the_same_text_and_end() -> None:
 
 
 def test_ids_are_lent_and_values_are_not() -> None:
-    mine = tuple(replace(row, id=None, logprob=row.logprob - 1, top=tuple(replace(one, id=None) for one in row.top)) for row in ROWS)  # type: ignore[operator]
+    mine = tuple(
+        replace(row, id=None, logprob=row.logprob - 1, top=tuple(replace(one, id=None) for one in row.top))
+        for row in ROWS
+    )  # type: ignore[operator]
     tokens = sources.Tokens(Reply((replace(FULL.choices[0], tokens=mine),)), Source.REPLY)
     named = sources.with_ids(tokens, FULL).reply.choices[0]
     assert [row.id for row in named.tokens] == [5, 7]

@@ -1,0 +1,138 @@
+"""``parhelion engine reference`` and ``parhelion engine vllm``: engines with logprobs ready, in the foreground."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from proxy.config_load import ConfigError
+
+engine = App(name="engine", help="Start an engine with logprobs ready.")
+
+
+@engine.command
+def reference(
+    *,
+    model: str,
+    dtype: Literal["fp32", "bf16", "fp16"] = "fp32",
+    device: Literal["auto", "cpu", "cuda"] = "cpu",
+    host: str = "127.0.0.1",
+    port: int = 8100,
+    served_model_name: str | None = None,
+    threads: int | None = None,
+    attention: str = "sdpa",
+    max_model_len: int | None = None,
+    max_logprobs: int = 1000,
+) -> int:
+    """Start the reference engine: Transformers and torch, fp32, logprobs, token ids and one-pass scoring.
+
+    Needs the extra `reference` (torch and Transformers).
+
+    Parameters
+    ----------
+    model
+        A local directory, a .gguf file (dequantised while loading), or a hub name.
+    dtype
+        Number format of weights and arithmetic.
+    device
+        Where to compute.
+    host
+        Address to listen on.
+    port
+        Port to listen on; 0 takes a free one.
+    served_model_name
+        The model's name in requests and replies.
+    threads
+        Processor threads; torch's own choice when left out.
+    attention
+        Transformers' attention implementation.
+    max_model_len
+        Most tokens of a prompt and its reply together.
+    max_logprobs
+        Most alternatives a request may ask for.
+    """
+    from engines.reference.options import EngineStartError, ReferenceOptions
+    from engines.reference.server import serve
+
+    try:
+        options = ReferenceOptions(
+            model=model,
+            dtype=dtype,
+            device=device,
+            host=host,
+            port=port,
+            served_model_name=served_model_name,
+            threads=threads,
+            attention=attention,
+            max_model_len=max_model_len,
+            max_logprobs=max_logprobs,
+        )
+        serve(options)
+    except (EngineStartError, ValueError) as error:
+        raise ConfigError(str(error)) from None
+    return 0
+
+
+@engine.command
+def vllm(
+    *extra: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    model: str,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    dtype: str = "auto",
+    max_model_len: int | None = None,
+    max_logprobs: int = 20,
+    served_model_name: str | None = None,
+    threads: int | None = None,
+    python: str | None = None,
+) -> int:
+    """Start a real vLLM (GPU, or the CPU build) with logprobs ready; what follows `--` goes to vLLM as it is.
+
+    Parameters
+    ----------
+    extra
+        vLLM's own options, after `--`.
+    model
+        A local directory or a hub name.
+    host
+        Address to listen on.
+    port
+        Port to listen on; refused when anything listens there already.
+    dtype
+        Number format of weights and arithmetic.
+    max_model_len
+        Most tokens of a prompt and its reply together.
+    max_logprobs
+        Most alternatives a request may ask for.
+    served_model_name
+        The model's name in requests and replies.
+    threads
+        Processor threads of a CPU build.
+    python
+        The interpreter that has vLLM; PARHELION_VLLM_PYTHON, `.venv-vllm` or this one when left out.
+    """
+    from engines.launch import VllmOptions, run_vllm
+    from engines.process import EngineError
+
+    options = VllmOptions(
+        model=model,
+        host=host,
+        port=port,
+        dtype=dtype,
+        max_model_len=max_model_len,
+        max_logprobs=max_logprobs,
+        served_model_name=served_model_name,
+        threads=threads,
+        python=python,
+        extra=extra,
+    )
+    try:
+        return run_vllm(options, _say)
+    except EngineError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
