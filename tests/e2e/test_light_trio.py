@@ -1,0 +1,127 @@
+"""The main job on real engines: llama.cpp Q4_1 answers, F32 and Q4_1 again are asked too; what the demo prints must be so."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engines.launch import start_llama
+from tests.engine_fixtures import missing
+from tests.ledger import agreement
+from tests.running import ROOT, parhelion, post, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.llama, pytest.mark.timeout(600)]
+REQUESTS = 40
+
+
+@pytest.fixture(scope="module")
+def demo(smollm2_q4: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path, str]:
+    """The report, the records beside it, and what was printed."""
+    assert smollm2_q4.exists()
+    file = tmp_path_factory.mktemp("demo") / "report.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "proxy.cli", "demo", "--requests", str(REQUESTS), "--json", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    if "is not installed" in done.stderr:
+        missing(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    return json.loads(file.read_text()), file.with_name("report.json.records.jsonl"), done.stdout
+
+
+def arm(report: dict[str, Any], name: str, mode: str) -> dict[str, Any]:
+    return next(shadow for shadow in report["shadows"] if shadow["name"] == name)["modes"][mode]
+
+
+def test_the_control_does_not_differ(demo: tuple[dict[str, Any], Path, str]) -> None:
+    free = arm(demo[0], "control", "free")
+    assert free["identical"] == free["requests"] > 0.7 * REQUESTS
+    assert free["logprob_error_nats"]["max"] < 1e-5
+    forced = arm(demo[0], "control", "forced")
+    assert forced["logprob_error_nats"]["max"] < 1e-5
+    assert sum(forced["flips"].values()) == 0
+
+
+def test_the_candidate_differs_as_measured(demo: tuple[dict[str, Any], Path, str]) -> None:
+    free = arm(demo[0], "f32", "free")
+    assert 0.10 <= free["identical"] / free["requests"] <= 0.75
+    assert 0.004 <= free["logprob_error_nats"]["median"] <= 0.05
+    assert sum(free["divergences"].values()) == free["requests"] - free["identical"] - free["censored"]
+    assert free["first_divergence"]["median"] > 0
+    forced = arm(demo[0], "f32", "forced")
+    assert 0.004 <= forced["logprob_error_nats"]["median"] <= 0.05
+    assert forced["requests"] == REQUESTS
+
+
+def test_every_request_is_in_exactly_one_counter(demo: tuple[dict[str, Any], Path, str]) -> None:
+    assert demo[0]["requests"]["sampled"] == demo[0]["requests"]["received"] == REQUESTS
+    for shadow in ("f32", "control"):
+        for mode in ("free", "forced"):
+            numbers = arm(demo[0], shadow, mode)
+            assert numbers["compared"] + sum(numbers["incomparable"].values()) + sum(numbers["shed"].values()) == REQUESTS
+            assert set(numbers["incomparable"]) <= {"sampled", "no_primary_tokens", "text_not_canonical"}
+
+
+def test_the_ways_to_the_primarys_tokens_are_all_used(demo: tuple[dict[str, Any], Path, str]) -> None:
+    sources = demo[0]["primary"]["tokens_source"]
+    assert sources["reply"] >= 15
+    assert sources["by_control"] >= 10
+    assert sources["canonical"] >= 1
+    assert sum(sources.values()) == REQUESTS
+
+
+def test_the_report_can_be_recomputed_from_the_records(demo: tuple[dict[str, Any], Path, str]) -> None:
+    agreement.check(demo[0], demo[1])
+    assert len(demo[1].read_text().splitlines()) == 4 * REQUESTS
+
+
+def test_the_printed_tables_say_the_same(demo: tuple[dict[str, Any], Path, str]) -> None:
+    text = demo[2]
+    assert "noise floor" in text
+    assert f"{REQUESTS} sampled" in text
+    free = arm(demo[0], "f32", "free")
+    assert f"{free['identical']} (" in text
+
+
+def test_what_llama_cpp_answers_to_bad_requests_passes_through(smollm2_q4: Path, tmp_path: Path) -> None:
+    """Malformed, unknown, over-long, wrongly typed: status, headers and body are the engine's own."""
+    long_prompt = "word " * 3000
+    with start_llama(smollm2_q4, alias="m", context=512, extra=("--no-prompt-cache",), log=tmp_path / "engine.log") as engine, parhelion(
+        tmp_path, engine.url, [{"name": "gone", "url": "http://127.0.0.1:1"}]
+    ) as proxy:
+        sent = 0
+        for path, body, kind in (
+            ("/v1/chat/completions", b"{", "application/json"),
+            ("/v1/chat/completions", b"", "application/json"),
+            ("/v1/chat/completions", json.dumps({"messages": "no"}).encode(), "application/json"),
+            ("/v1/chat/completions", json.dumps({"model": "other", "messages": []}).encode(), "application/json"),
+            ("/v1/chat/completions", json.dumps({"messages": [{"role": "user", "content": long_prompt}]}).encode(), "application/json"),
+            ("/v1/completions", json.dumps({"prompt": "x", "max_tokens": 3, "temperature": -1}).encode(), "text/plain"),
+            ("/v1/nothing", b"{}", "application/json"),
+        ):
+            through, direct = (post(url + path, body, content_type=kind) for url in (proxy.clients, engine.url))
+            assert (through[0], through[1]) == (direct[0], direct[1]), path
+            assert steady(through[2]) == steady(direct[2]), path
+            sent += path != "/v1/nothing"
+        until(lambda: proxy.metric("parhelion_incomparable_total", shadow="gone", mode="free") + proxy.metric("parhelion_shed_total", shadow="gone", mode="free") == sent)
+
+
+def steady(body: bytes) -> Any:
+    """A reply without what changes from call to call."""
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return body
+    if isinstance(value, dict):
+        for key in ("id", "created", "timings"):
+            value.pop(key, None)
+    return value
