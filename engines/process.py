@@ -64,7 +64,7 @@ class EngineProcess:
             waited = time.monotonic() - begun
             if not self.running:
                 raise EngineError(
-                    f"{self.name} ended with status {self._guard.returncode} before it was ready{self._last_words()}"
+                    f"{self.name} ended with status {self.stop()} before it was ready{self._last_words()}"
                 )
             if waited > seconds:
                 self.stop()
@@ -78,17 +78,17 @@ class EngineProcess:
 
     def wait(self) -> int:
         """Wait until the engine ends by itself; its exit status."""
-        return self._guard.wait()
+        status = self._guard.wait()
+        if self._guard.stdin is not None:
+            self._guard.stdin.close()
+        return status
 
     def stop(self) -> int:
         """End every process of the engine and wait for that; its exit status. Calling again does nothing."""
         if self.running:
             # An engine that is still loading has nothing to finish, and vLLM would not listen to SIGTERM yet.
             self._guard.send_signal(signal.SIGTERM if self.ready else signal.SIGQUIT)
-        status = self._guard.wait()
-        if self._guard.stdin is not None:
-            self._guard.stdin.close()
-        return status
+        return self.wait()
 
     def __enter__(self) -> Self:
         return self

@@ -5,12 +5,15 @@ House rules: pure; knows no field by name. Error texts name fields and numbers, 
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar
 
 import msgspec
 
 Json = dict[str, Any]
 Fields = TypeVar("Fields")
+
+_ABSENT = re.compile(r"missing required field `(\w+)`")
 
 
 class RefusalError(Exception):
@@ -43,9 +46,8 @@ def convert(body: Json, kind: type[Fields]) -> Fields:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as wrong:
         said, _, where = str(wrong).partition(" - at `$.")
-        if not where:
-            raise RefusalError(said, param="body") from wrong
-        param = where.rstrip("`")
+        absent = _ABSENT.search(said)
+        param = where.rstrip("`") or (absent.group(1) if absent else "body")
         raise RefusalError(f"{param}: {said}", param=param) from wrong
 
 

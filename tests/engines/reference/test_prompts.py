@@ -21,7 +21,10 @@ def test_prompt_forms(prompt, read):
     assert prompts.text({"prompt": prompt}, 100) == Text(read)
 
 
-@pytest.mark.parametrize("prompt", ["", [], [[]], [""], [1, "a"], [[1], 2], [1.5], [True], {"a": 1}, None, [100], [-1], [[1, 100]], ["a"] * 257])
+@pytest.mark.parametrize(
+    "prompt",
+    ["", [], [[]], [""], [1, "a"], [[1], 2], [1.5], [True], {"a": 1}, None, [100], [-1], [[1, 100]], ["a"] * 257],
+)
 def test_prompts_that_are_refused(prompt):
     with pytest.raises(RefusalError) as caught:
         prompts.text({"prompt": prompt}, 100)
@@ -44,7 +47,9 @@ def test_text_parts_are_joined_and_other_parts_refused():
     read = prompts.chat({"messages": [{"role": "user", "content": [part, {"type": "text", "text": "two"}]}]})
     assert read.messages == ({"role": "user", "content": "one\ntwo"},)
     with pytest.raises(RefusalError) as caught:
-        prompts.chat({"messages": [{"role": "user", "content": [part, {"type": "image_url", "image_url": {"url": "secret"}}]}]})
+        prompts.chat(
+            {"messages": [{"role": "user", "content": [part, {"type": "image_url", "image_url": {"url": "secret"}}]}]}
+        )
     assert caught.value.body["error"]["param"] == "messages[0].content[1]"
     assert "secret" not in str(caught.value)
 
@@ -91,7 +96,9 @@ def test_a_request_cannot_bring_a_template():
         prompts.chat({**body, "chat_template": "{{ 1 }}"})
     with pytest.raises(RefusalError, match="tokenize"):
         prompts.chat({**body, "chat_template_kwargs": {"tokenize": True}})
-    assert prompts.chat({**body, "chat_template_kwargs": {"enable_thinking": False}}).template_arguments == {"enable_thinking": False}
+    assert prompts.chat({**body, "chat_template_kwargs": {"enable_thinking": False}}).template_arguments == {
+        "enable_thinking": False
+    }
 
 
 def test_ids_to_detokenize():

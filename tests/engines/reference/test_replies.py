@@ -14,7 +14,17 @@ END = Row(Ranked(4, -0.125, 1), ())
 
 
 def reply(*, chat, n=1, prompts=((0, 1),), **shown):
-    return Reply(id="x-1", created=9, model="m", fingerprint="f", chat=chat, n=n, prompts=prompts, shown=Shown(**shown), table=TABLE)
+    return Reply(
+        id="x-1",
+        created=9,
+        model="m",
+        fingerprint="f",
+        chat=chat,
+        n=n,
+        prompts=prompts,
+        shown=Shown(**shown),
+        table=TABLE,
+    )
 
 
 EVENTS = [
@@ -41,12 +51,21 @@ def test_a_chat_reply_has_a_row_for_every_token_and_the_end():
 
 def test_nothing_is_shown_that_was_not_asked_for():
     body = whole(reply(chat=True), EVENTS)
-    assert (body["choices"][0]["logprobs"], body["choices"][0]["token_ids"], body["prompt_token_ids"], body["prompt_logprobs"]) == (None,) * 4
+    assert (
+        body["choices"][0]["logprobs"],
+        body["choices"][0]["token_ids"],
+        body["prompt_token_ids"],
+        body["prompt_logprobs"],
+    ) == (None,) * 4
 
 
 def test_labels_can_be_ids_and_bytes_stay_the_tokens_own():
     row = whole(reply(chat=True, rows=True, tokens_as_ids=True), EVENTS)["choices"][0]["logprobs"]["content"][0]
-    assert (row["token"], row["bytes"], row["top_logprobs"][0]["token"]) == ("token_id:1", [108, 108, 111], "token_id:0")
+    assert (row["token"], row["bytes"], row["top_logprobs"][0]["token"]) == (
+        "token_id:1",
+        [108, 108, 111],
+        "token_id:0",
+    )
 
 
 def test_a_completion_has_four_parallel_lists():
@@ -68,13 +87,20 @@ def test_an_echoed_prompt_comes_first_and_its_first_row_is_null():
     assert choice["logprobs"]["top_logprobs"][0] is None
     assert choice["prompt_logprobs"] == [
         None,
-        {"1": {"logprob": -0.5, "rank": 2, "decoded_token": "llo"}, "0": {"logprob": -0.25, "rank": 1, "decoded_token": "He"}},
+        {
+            "1": {"logprob": -0.5, "rank": 2, "decoded_token": "llo"},
+            "0": {"logprob": -0.25, "rank": 1, "decoded_token": "He"},
+        },
     ]
 
 
 def test_scoring_alone_ends_by_length_with_no_token():
     body = whole(reply(chat=False, echo=True, rows=True), [PromptRead(0, (None, ROW)), Step(0, None, finish="length")])
-    assert (body["choices"][0]["text"], body["choices"][0]["finish_reason"], body["usage"]["completion_tokens"]) == ("Hello", "length", 0)
+    assert (body["choices"][0]["text"], body["choices"][0]["finish_reason"], body["usage"]["completion_tokens"]) == (
+        "Hello",
+        "length",
+        0,
+    )
     assert body["choices"][0]["logprobs"]["tokens"] == ["He", "llo"]
 
 
@@ -82,7 +108,12 @@ def test_choices_of_several_prompts_are_numbered_prompt_by_prompt():
     events = [PromptRead(0, None), Step(0, 0, None, "He", 0, "length"), Step(1, 1, None, "llo", 0, "length")]
     events += [PromptRead(1, None), Step(2, 1, None, "llo", 0, "length"), Step(3, 0, None, "He", 0, "length")]
     body = whole(reply(chat=False, n=2, prompts=((0,), (1,))), events)
-    assert [(choice["index"], choice["text"]) for choice in body["choices"]] == [(0, "He"), (1, "llo"), (2, "llo"), (3, "He")]
+    assert [(choice["index"], choice["text"]) for choice in body["choices"]] == [
+        (0, "He"),
+        (1, "llo"),
+        (2, "llo"),
+        (3, "He"),
+    ]
     assert body["usage"]["prompt_tokens"] == 2
 
 
@@ -100,7 +131,9 @@ def test_a_stream_says_what_the_whole_reply_says(chat, echo):
     if chat:
         assert "".join(part["delta"]["content"] for part in parts) == choice["message"]["content"]
         assert parts[0]["delta"] == {"role": "assistant", "content": ""}
-        assert [row for part in parts for row in (part["logprobs"] or {"content": []})["content"]] == choice["logprobs"]["content"]
+        assert [row for part in parts for row in (part["logprobs"] or {"content": []})["content"]] == choice[
+            "logprobs"
+        ]["content"]
         assert streamed[0]["prompt_token_ids"] == [0, 1]
     else:
         assert "".join(part["text"] for part in parts) == choice["text"]

@@ -78,4 +78,9 @@ def test_bias_and_forbidden_tokens():
 def test_penalties():
     logits = np.array([2.0, -2.0, 1.0, 1.0], dtype=np.float32)
     assert adjusted(logits, Sampling(repetition_penalty=2.0), [0], [1, 1]).tolist() == [1.0, -4.0, 1.0, 1.0]
-    assert adjusted(logits, Sampling(presence_penalty=0.5, frequency_penalty=0.25), [0], [2, 2, 3]).tolist() == [2.0, -2.0, 0.0, 0.25]
+    assert adjusted(logits, Sampling(presence_penalty=0.5, frequency_penalty=0.25), [0], [2, 2, 3]).tolist() == [
+        2.0,
+        -2.0,
+        0.0,
+        0.25,
+    ]

@@ -8,13 +8,20 @@ from engines.reference.tokens import TextStream, TokenTable, byte_alphabet, tabl
 BYTE_LEVEL = {
     "model": {"type": "BPE", "vocab": {"Hello": 0, "Ġworld": 1, "ðŁ": 2, "İ": 3, "ī": 4, "Ċ": 5}},
     "decoder": {"type": "ByteLevel"},
-    "added_tokens": [{"id": 6, "content": "<|im_end|>", "special": True}, {"id": 7, "content": "<think>", "special": False}],
+    "added_tokens": [
+        {"id": 6, "content": "<|im_end|>", "special": True},
+        {"id": 7, "content": "<think>", "special": False},
+    ],
 }
 SENTENCEPIECE = {
     "model": {"type": "BPE", "vocab": {"▁Paris": 0, "<0xF0>": 1, "<0x9F>": 2, "é": 3, "<s>": 4}},
     "decoder": {
         "type": "Sequence",
-        "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}],
+        "decoders": [
+            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+            {"type": "ByteFallback"},
+            {"type": "Fuse"},
+        ],
     },
     "added_tokens": [{"id": 4, "content": "<s>", "special": True}],
 }
@@ -28,7 +35,16 @@ def test_the_byte_alphabet_is_a_bijection_of_all_bytes():
 
 def test_byte_level_pieces_are_exact_bytes_even_for_parts_of_a_character():
     table = table_from_definition(BYTE_LEVEL, 10)
-    assert [table.data(number) for number in range(8)] == [b"Hello", b" world", b"\xf0\x9f", b"\x8e", b"\x89", b"\n", b"<|im_end|>", b"<think>"]
+    assert [table.data(number) for number in range(8)] == [
+        b"Hello",
+        b" world",
+        b"\xf0\x9f",
+        b"\x8e",
+        b"\x89",
+        b"\n",
+        b"<|im_end|>",
+        b"<think>",
+    ]
     assert (table.data(9), table.data(10), table.data(-1)) == (b"", b"", b"")
     assert b"".join(table.data(number) for number in (2, 3, 4)).decode() == "🎉"
 
@@ -52,7 +68,10 @@ def test_sentencepiece_pieces():
 
 
 def test_a_unigram_vocabulary_is_a_list():
-    definition = {"model": {"type": "Unigram", "vocab": [["<unk>", 0.0], ["▁a", -1.0]]}, "decoder": {"type": "Metaspace"}}
+    definition = {
+        "model": {"type": "Unigram", "vocab": [["<unk>", 0.0], ["▁a", -1.0]]},
+        "decoder": {"type": "Metaspace"},
+    }
     assert table_from_definition(definition, 2).pieces == (b"<unk>", b" a")
 
 
