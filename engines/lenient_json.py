@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 
-class NotJson(ValueError):  # noqa: N818 - read at the raise: what the bytes are, not that it is an error
+class NotJson(ValueError):
     """The bytes are no JSON value, or one nested too deeply to read."""
 
 

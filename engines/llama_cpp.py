@@ -47,7 +47,8 @@ def inject(endpoint: Endpoint, body: Json, top: int) -> Json:
     streamed = body.get("stream") is True
     if streamed and body.get("tools"):
         return dict(body)
-    shaped = openai.with_logprobs(endpoint, body, top)
+    asked = _asked(endpoint, body)
+    shaped = dict(body) if asked is not None and asked >= 2 else openai.undoable(endpoint, body, top)
     return shaped if streamed else {**shaped, "return_tokens": True, "verbose": True}
 
 
@@ -55,9 +56,7 @@ def strip(endpoint: Endpoint, client: Json, value: Json) -> Json | None:
     """Take away what ``inject`` added. Chat replies without logprobs have no such key, completions have a null."""
     if client.get("verbose") is not True:
         value.pop("__verbose", None)
-    asked = asked_alternatives(endpoint, client)
-    if asked is not None and endpoint is Endpoint.CHAT and client.get("top_logprobs") is None:
-        asked = 20  # the server's own number where a client names none
+    asked = _asked(endpoint, client)
     for choice in choices_of(value):
         if asked:
             openai.cut_alternatives(choice, asked)
@@ -66,6 +65,13 @@ def strip(endpoint: Endpoint, client: Json, value: Json) -> Json | None:
         elif "logprobs" in choice:
             choice["logprobs"] = None
     return value
+
+
+def _asked(endpoint: Endpoint, body: Json) -> int | None:
+    asked = asked_alternatives(endpoint, body)
+    if asked is not None and endpoint is Endpoint.CHAT and body.get("top_logprobs") is None:
+        return 20  # the server's own number where a client names none
+    return asked
 
 
 def read(endpoint: Endpoint, request: Json, answer: Answer) -> Reply:

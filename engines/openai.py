@@ -26,10 +26,20 @@ def ask(endpoint: Endpoint, body: Json, top: int) -> Json:
 
 
 def inject(endpoint: Endpoint, body: Json, top: int) -> Json:
-    """Ask for logprobs. Completions for which the client asked itself stay as they are: their dicts could not be cut back."""
-    if endpoint is Endpoint.COMPLETIONS and asked_alternatives(endpoint, body) is not None:
+    """Ask for logprobs as far as ``strip`` can undo it."""
+    return undoable(endpoint, body, top, most_completions=MOST_COMPLETIONS)
+
+
+def undoable(endpoint: Endpoint, body: Json, top: int, *, most_completions: int | None = None) -> Json:
+    """Return a copy that asks for logprobs, unless the client asked itself and for enough to see a rival.
+
+    A list the client wants is not widened: engines give tied tokens in no fixed order, so a longer list cut back need not be the
+    shorter one; and the dicts of completions cannot be cut back at all.
+    """
+    asked = asked_alternatives(endpoint, body)
+    if asked is not None and (asked >= 2 or endpoint is Endpoint.COMPLETIONS):
         return dict(body)
-    return with_logprobs(endpoint, body, top, most_completions=MOST_COMPLETIONS)
+    return with_logprobs(endpoint, body, top, most_completions=most_completions)
 
 
 def with_logprobs(endpoint: Endpoint, body: Json, top: int, *, most_completions: int | None = None) -> Json:

@@ -199,7 +199,11 @@ def _legacy_row(text: Any, logprob: float | None, top: Any, known: int | None) -
         if its_logprob is not None:
             shown = its_text if its_id is None else None
             alternatives.append(Alternative(logprob=its_logprob, id=its_id, text=shown, data=its_data))
+    listed = number(top.get(text)) if isinstance(top, dict) and isinstance(text, str) else logprob
     label, text, data = _key(_text(text))
+    if logprob is not None and listed is not None and listed != logprob:
+        # Another token of the same text took the chosen one's place in the dict; it was listed all the same.
+        alternatives.append(Alternative(logprob=logprob, id=known if label is None else label, text=text, data=data))
     return Token(
         text=text, id=known if label is None else label, data=data, logprob=logprob, top=in_order(alternatives)
     )

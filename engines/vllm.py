@@ -29,40 +29,40 @@ _RENDERED = (
 
 def ask(endpoint: Endpoint, body: Json, top: int) -> Json:
     """Ask for logprobs, ids and usage. Rivals come by id, unless the client wants texts: then both arms are compared by text."""
-    return openai.with_usage(_shaped(endpoint, body, top))
+    return openai.with_usage(_with_ids(endpoint, body, openai.with_logprobs(endpoint, body, top)))
 
 
 def inject(endpoint: Endpoint, body: Json, top: int) -> Json:
-    """Ask for logprobs and ids; the alternatives of completions the client itself asked for stay as many as it asked for.
-
-    No usage event: it would move ``system_fingerprint`` from the last choice to itself.
-    """
-    if endpoint is Endpoint.COMPLETIONS and asked_alternatives(endpoint, body) is not None:
-        return {**body, "return_token_ids": True}
-    return _shaped(endpoint, body, top)
+    """Ask for logprobs as far as they can be taken away again, and for ids. No usage event: it would move ``system_fingerprint`` to itself."""
+    return _with_ids(endpoint, body, openai.undoable(endpoint, body, top))
 
 
-def _shaped(endpoint: Endpoint, body: Json, top: int) -> Json:
-    shaped = openai.with_logprobs(endpoint, body, top)
+def _with_ids(endpoint: Endpoint, client: Json, shaped: Json) -> Json:
     shaped["return_token_ids"] = True
-    if asked_alternatives(endpoint, body) is None:
+    if asked_alternatives(endpoint, client) is None:
         shaped["return_tokens_as_token_ids"] = True
     return shaped
 
 
 def strip(endpoint: Endpoint, client: Json, value: Json) -> Json | None:
-    """Null what ``inject`` added; an event with ids and no delta exists because of the ids alone and is dropped."""
-    value = openai.strip(endpoint, client, value) or {}
-    if client.get("return_token_ids") is True:
-        return value
-    for holder in (value, *choices_of(value)):
-        for field in ("token_ids", "prompt_token_ids"):
-            if field in holder:
-                holder[field] = None
+    """Null what ``inject`` added, and drop an event that is there for the ids alone."""
     choices = choices_of(value)
-    if choices and all(choice.get("delta") == {} and choice.get("finish_reason") is None for choice in choices):
-        return None
-    return value
+    if client.get("return_token_ids") is not True:
+        if choices and all(_only_ids(choice) for choice in choices):
+            return None
+        for holder in (value, *choices):
+            for field in ("token_ids", "prompt_token_ids"):
+                if field in holder:
+                    holder[field] = None
+    return openai.strip(endpoint, client, value)
+
+
+def _only_ids(choice: Json) -> bool:
+    """Tell an event that no client would get otherwise: ids that a parser gives no delta for, or a prompt's ids before any token."""
+    if choice.get("finish_reason") is not None:
+        return False
+    before = bool(choice.get("prompt_token_ids")) and not choice.get("token_ids") and choice.get("text") == ""
+    return choice.get("delta") == {} or before
 
 
 async def prompt_ids(fetch: Fetch, endpoint: Endpoint, body: Json) -> tuple[tuple[int, ...], ...]:

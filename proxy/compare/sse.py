@@ -23,7 +23,7 @@ _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n?|\n")
 
 
-class SseTooLarge(ValueError):  # noqa: N818 - read at the raise: what happened, not that it is an error
+class SseTooLarge(ValueError):
     """One event grew beyond the reader's bound. The reader is spent: every later call raises again."""
 
 

@@ -42,6 +42,8 @@ def test_ask_widens_a_copy(endpoint, client, top, added):
 def test_inject_leaves_streams_and_asked_completions_alone():
     assert "stream_options" not in DIALECT.inject(CHAT, {"stream": True}, 5)
     assert DIALECT.inject(COMPLETIONS, {"logprobs": 2}, 5) == {"logprobs": 2}
+    assert DIALECT.inject(CHAT, {"logprobs": True, "top_logprobs": 2}, 20)["top_logprobs"] == 2
+    assert DIALECT.inject(CHAT, {"logprobs": True, "top_logprobs": 1}, 20)["top_logprobs"] == 20
 
 
 @pytest.mark.parametrize(

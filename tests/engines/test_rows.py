@@ -131,6 +131,11 @@ def test_legacy_arrays_with_nulls_and_missing_columns():
     assert legacy_rows({"tokens": None}) == ()
 
 
+def test_a_chosen_token_that_lost_its_place_to_another_of_its_text_is_listed():
+    (token,) = legacy_rows({"tokens": [""], "token_logprobs": [-1.25], "top_logprobs": [{"": -5.5, "a": -2.0}]})
+    assert token.top == (Alternative(-1.25, text=""), Alternative(-2.0, text="a"), Alternative(-5.5, text=""))
+
+
 def test_prompt_rows_are_keyed_by_id():
     row = {
         "4649": {"logprob": -2.5, "rank": 2, "decoded_token": " France"},

@@ -102,3 +102,6 @@ def test_an_event_that_exists_for_its_ids_alone_is_dropped():
     assert strip(delta={}, finish_reason="stop") is not None
     assert strip(delta={"content": ""}, finish_reason=None) is not None
     assert dialect("vllm").strip(Endpoint.CHAT, {}, {"choices": [], "usage": {}}) is not None
+    prompt = {"text": "", "prompt_token_ids": [1], "finish_reason": None}
+    assert strip(**{**prompt, "token_ids": None}) is None
+    assert strip(**prompt) is not None
