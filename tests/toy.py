@@ -55,6 +55,7 @@ class Toy:
     template: str = "<{role}>{content}"
     temperature: float = 1.0
     ids: bool = True
+    silent: bool = False
     requests: list[dict[str, Any]] = field(default_factory=list)
 
     def logits(self, context: list[int]) -> list[float]:
@@ -214,7 +215,7 @@ class Server:
 
     def _choice(self, body: dict[str, Any], prompt: list[int], number: int, *, chat: bool) -> dict[str, Any]:
         ids, reason = self.toy.generate(prompt, body, number)
-        wanted = body.get("logprobs")
+        wanted = None if self.toy.silent else body.get("logprobs")
         top = (body.get("top_logprobs") or 0) if chat else (wanted or 0)
         rows = []
         if wanted or (wanted == 0 and not chat and wanted is not False):
@@ -333,6 +334,7 @@ def main() -> None:
     parser.add_argument("--step", type=float, default=0.0)
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--template", default="<{role}>{content}")
+    parser.add_argument("--silent", action="store_true")
     parser.add_argument("--no-ids", dest="ids", action="store_false")
     toy = Toy(**vars(parser.parse_args()))
 

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from engines.capabilities import remedy
 from engines.dialect import DialectError
 from engines.footprint import FIELDS, Footprint, difference
 from engines.http_fetch import connect
@@ -93,7 +94,7 @@ async def _ask(
             found = dialect(engine if engine != "auto" else await detect(fetch))
             return Seen(key, name, url, role, await probe(fetch, found, model, declared))
     except DialectError as error:
-        return Seen(key, name, url, role, problem=str(error))
+        return Seen(key, name, url, role, problem=f"{error.reason}: {remedy(error.reason)}")
 
 
 def _problems(one: Seen) -> list[str]:

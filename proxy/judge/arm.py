@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -54,7 +55,8 @@ class Arm:
     forced: bool = False
     logprob_mode: str = "unknown"
     dtype: str = ""
-    errors: dict[str, int] = field(default_factory=dict)
+    errors: Counter[str] = field(default_factory=Counter)
+    tokens: Counter[str] = field(default_factory=Counter)  # by kind: prompt, completion, scored
 
     async def ask(self, endpoint: Endpoint, path: str, body: Json, request_id: str) -> Answered | Refused:
         """Send one request of a client's kind and read the whole reply."""
@@ -66,12 +68,13 @@ class Arm:
         async with self.slots:
             answer = await self._send(Call(path=path, body=body), request_id)
         if answer.failure is not None and not answer.pieces:
-            self._count(answer.failure)
+            self.errors[answer.failure] += 1
             return Refused("shadow_error", shed=False)
         reply = dialect.read(endpoint, body, answer)
         self.guard.spent(reply.completion_tokens or 0, time.monotonic())
+        self.tokens.update(prompt=reply.prompt_tokens or 0, completion=reply.completion_tokens or 0)
         if reply.error is not None:
-            self._count(reply.error)
+            self.errors[reply.error] += 1
         return Answered(reply, timing_of(answer, stream=body.get("stream") is True))
 
     async def score(
@@ -89,9 +92,10 @@ class Arm:
             try:
                 rows = await self.dialect.score(self.fetch(request_id), model, prompt, ids, top)
             except DialectError as error:
-                self._count(error.reason)
+                self.errors[error.reason] += 1
                 return Refused("shadow_error", shed=False)
         self.guard.spent(len(rows), time.monotonic())
+        self.tokens.update(scored=len(rows))
         return rows
 
     def fetch(self, request_id: str) -> Fetch:
@@ -110,9 +114,6 @@ class Arm:
         else:
             self.guard.succeeded()
         return plain(answer, self.reply_bytes)
-
-    def _count(self, kind: str) -> None:
-        self.errors[kind] = self.errors.get(kind, 0) + 1
 
 
 def plain(answer: Answer, cap: int) -> Answer:

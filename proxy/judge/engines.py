@@ -112,9 +112,11 @@ class Engines:
         """Bring the metrics up to date with what the arms have counted."""
         for shadow in self.shadows:
             self.metrics.circuit(shadow.arm.name, is_open=shadow.arm.guard.circuit_open)
-            errors, shadow.arm.errors = shadow.arm.errors, {}
-            for kind, count in errors.items():
+            for kind, count in shadow.arm.errors.items():
                 self.metrics.shadow_error(shadow.arm.name, kind, count)
+            self.metrics.shadow_tokens(shadow.arm.name, **shadow.arm.tokens)
+            shadow.arm.errors.clear()
+            shadow.arm.tokens.clear()
 
     async def close(self) -> None:
         """Close every connection."""

@@ -65,6 +65,8 @@ def test_a_client_sees_the_primary_and_the_shadows_are_compared(tmp_path: Path) 
         assert sum(candidate_["modes"]["free"]["divergences"].values()) >= 3
         assert control_["modes"]["free"]["identical"] == control_["modes"]["free"]["requests"] == 4
         assert control_["modes"]["forced"]["logprob_error_nats"]["max"] < 1e-9
+        until(lambda: proxy.metric("parhelion_shadow_tokens_total", shadow="cand", kind="completion") == 5 * 12)
+        until(lambda: proxy.metric("parhelion_shadow_tokens_total", shadow="cand", kind="scored") == 6 * 12)
         assert proxy.stop() == 0
 
 

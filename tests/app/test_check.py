@@ -1,0 +1,109 @@
+"""``check`` and ``footprint``: what is wrong is one line with key and remedy, and the exit status says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.faults import refused_url
+from tests.running import ROOT, toy
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+    return subprocess.run(
+        [sys.executable, "-m", "proxy.cli", *words], capture_output=True, text=True, check=False, env=environment, timeout=120
+    )
+
+
+def test_engines_that_can_be_compared(tmp_path: Path) -> None:
+    file = tmp_path / "check.json"
+    with toy() as primary, toy(noise=0.5) as candidate:
+        done = command("check", "--primary", primary, "--shadow", f"cand={candidate}", "--control", primary, "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    assert "usable: every engine can be compared" in done.stdout
+    found = json.loads(file.read_text())
+    assert found["usable"]
+    assert [engine["name"] for engine in found["engines"]] == ["primary", "cand", "control"]
+    assert all(engine["capabilities"]["forced"] and engine["capabilities"]["token_ids"] for engine in found["engines"])
+    assert found["engines"][0]["footprint"]["gpu"] == {"value": None, "origin": "unknown"}
+    assert found["engines"][0]["footprint"]["dtype"]["origin"] == "probed"
+
+
+def test_a_shadow_that_cannot_be_reached() -> None:
+    nowhere = refused_url()
+    with toy() as primary:
+        done = command("check", "--primary", primary, "--shadow", f"cand={nowhere}")
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith(f"parhelion: shadows[0].url: cand at {nowhere}: refused: nothing listens there")
+
+
+def test_a_shadow_without_logprobs() -> None:
+    with toy() as primary, toy(silent=True) as candidate:
+        done = command("check", "--primary", primary, "--shadow", f"cand={candidate}")
+        strict = command("serve", "--strict", "--primary", primary, "--shadow", f"cand={candidate}", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+    for one in (done, strict):
+        assert one.returncode == 1
+        (line,) = one.stderr.strip().splitlines()
+        assert line.startswith("parhelion: shadows[0].url: cand at http://127.0.0.1:")
+        assert "carry no logprobs" in line
+
+
+def test_a_primary_without_logprobs_is_no_obstacle() -> None:
+    with toy(silent=True) as primary, toy() as candidate:
+        done = command("check", "--primary", primary, "--shadow", f"cand={candidate}", "--control", candidate)
+    assert done.returncode == 0
+    assert "reply (the client asked)" not in done.stdout
+
+
+def test_something_that_is_no_engine() -> None:
+    import http.server
+    import threading
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = command("check", "--primary", f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert done.returncode == 1
+    assert done.stderr.startswith("parhelion: primary.url: primary at http://127.0.0.1:")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_wrong_configuration_is_one_line_and_status_two(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text("primary: {url: http://a}\nshadow: []\n")
+    for name in ("check", "serve", "report"):
+        done = command(name, "-c", str(path))
+        assert (done.returncode, done.stderr.strip()) == (2, "parhelion: shadow: unknown key; did you mean shadows?")
+    done = command("export", str(tmp_path / "x.csv"))
+    assert done.returncode == 2
+    assert "must end with .jsonl or .parquet" in done.stderr
+    done = command("report", "--since", "yesterday")
+    assert done.returncode == 2
+    assert "--since: 'yesterday' is not an age" in done.stderr
+
+
+def test_footprints_of_two() -> None:
+    with toy() as one, toy() as same, toy(template="[{role}] {content}") as other:
+        alike, differing = command("footprint", one, same), command("footprint", one, other, "--json")
+        single = command("footprint", one)
+    assert alike.returncode == 0
+    assert "nothing that is known differs" in alike.stdout
+    assert differing.returncode == 1
+    fields = [each["field"] for each in json.loads(differing.stdout)["differences"]]
+    assert fields == ["chat_template_hash"]
+    assert single.returncode == 0
+    assert "unknown" in single.stdout
+
+
+def test_footprint_of_nothing() -> None:
+    nowhere = refused_url()
+    done = command("footprint", nowhere)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"parhelion: {nowhere}: refused")
+    assert command("footprint", "notaurl").returncode == 2
+    assert "choose one of" in command("footprint", "http://a", "--engine", "nope").stderr
