@@ -16,7 +16,7 @@ from cyclopts import App, Parameter
 
 from proxy.app.engine_commands import engine
 from proxy.config import Config
-from proxy.config_load import ConfigError, load
+from proxy.config_load import ConfigError, load, without_effect
 
 
 def _version() -> str:
@@ -263,7 +263,10 @@ def _load(file: Path | None, flags: dict[str, Any], *, reading: bool = False) ->
     """The configuration; a command that only reads records needs no primary."""
     if reading:
         flags = {"primary": {"url": "http://unused.invalid"}} | flags if file is None else flags
-    return load(file, os.environ, flags)
+    config = load(file, os.environ, flags)
+    for key in without_effect(config) if not reading else ():
+        sys.stderr.write(f"parhelion: note: {key} has no effect in this version\n")
+    return config
 
 
 def _check(config: Config, json: Path | None) -> int:

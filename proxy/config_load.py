@@ -225,6 +225,18 @@ def _shown(tree: Any, path: str) -> str:
     return f" = {tree!r}" if isinstance(tree, str | int | float | bool) or tree is None else ""
 
 
+def without_effect(config: Config) -> list[str]:
+    """Keys that are set, and that this version accepts for the sake of later ones but does not act on."""
+    plain = Config()
+    found = [key for key in ("spool", "drift") if getattr(config, key) != getattr(plain, key)]
+    found += [
+        f"verdict.{key}"
+        for key in ("alpha", "margin", "allowance")
+        if getattr(config.verdict, key) != getattr(plain.verdict, key)
+    ]
+    return found
+
+
 def address(text: str, key: str) -> tuple[str, int]:
     """Split HOST:PORT (IPv6 in brackets). Raises ConfigError naming ``key``."""
     host, separator, port = text.rpartition(":")

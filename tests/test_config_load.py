@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from proxy import config as declared
 from proxy.config import Config
-from proxy.config_load import _SIZES, _TIMES, ConfigError, load
+from proxy.config_load import _SIZES, _TIMES, ConfigError, load, without_effect
 
 MINIMAL = {"primary": {"url": "http://127.0.0.1:9"}}
 
@@ -133,6 +133,7 @@ def test_environment_addresses_lists_by_number() -> None:
         (MINIMAL | {"listen": "127.0.0.1:80", "admin": "127.0.0.1:80"}, "admin: shares port 80 with listen"),
         (MINIMAL | {"admin": "0.0.0.0:8001"}, "admin_token: is required when admin is not a loopback address"),
         (MINIMAL | {"handoff": "nats://x"}, "handoff: 'nats://x' is not available"),
+        (MINIMAL | {"primary": {"url": "http://a", "logprobs": "all"}}, "primary.logprobs = 'all': "),
         (MINIMAL | {"records": {"url": "mysql://x"}}, "records.url: "),
         ({"primary": {"url": "http://u:p@h"}}, "primary.url: holds a credential"),
         ({"primary": {"url": "http://h:0"}}, "primary.url: "),
@@ -156,6 +157,12 @@ def test_a_secret_is_never_shown() -> None:
     tree = MINIMAL | {"shadows": [{"name": "x", "url": "http://x", "api_key": 81726354}]}
     assert "81726354" not in refused(tree)
     assert "hunter2" not in refused({"primary": {"url": "http://user:hunter2@host"}})
+
+
+def test_keys_without_effect_are_named() -> None:
+    assert without_effect(load(None, {}, MINIMAL)) == []
+    tree = MINIMAL | {"verdict": {"alpha": 0.05, "near_tie": 0.1}, "spool": {"path": "x"}}
+    assert without_effect(load(None, {}, tree)) == ["spool", "verdict.alpha"]
 
 
 @pytest.mark.parametrize(

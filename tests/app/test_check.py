@@ -15,14 +15,21 @@ from tests.running import ROOT, toy
 def command(*words: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     return subprocess.run(
-        [sys.executable, "-m", "proxy.cli", *words], capture_output=True, text=True, check=False, env=environment, timeout=120
+        [sys.executable, "-m", "proxy.cli", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        timeout=120,
     )
 
 
 def test_engines_that_can_be_compared(tmp_path: Path) -> None:
     file = tmp_path / "check.json"
     with toy() as primary, toy(noise=0.5) as candidate:
-        done = command("check", "--primary", primary, "--shadow", f"cand={candidate}", "--control", primary, "--json", str(file))
+        done = command(
+            "check", "--primary", primary, "--shadow", f"cand={candidate}", "--control", primary, "--json", str(file)
+        )
     assert done.returncode == 0, done.stderr
     assert "usable: every engine can be compared" in done.stdout
     found = json.loads(file.read_text())
@@ -45,7 +52,18 @@ def test_a_shadow_that_cannot_be_reached() -> None:
 def test_a_shadow_without_logprobs() -> None:
     with toy() as primary, toy(silent=True) as candidate:
         done = command("check", "--primary", primary, "--shadow", f"cand={candidate}")
-        strict = command("serve", "--strict", "--primary", primary, "--shadow", f"cand={candidate}", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+        strict = command(
+            "serve",
+            "--strict",
+            "--primary",
+            primary,
+            "--shadow",
+            f"cand={candidate}",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin",
+            "127.0.0.1:0",
+        )
     for one in (done, strict):
         assert one.returncode == 1
         (line,) = one.stderr.strip().splitlines()

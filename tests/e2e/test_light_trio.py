@@ -67,7 +67,9 @@ def test_every_request_is_in_exactly_one_counter(demo: tuple[dict[str, Any], Pat
     for shadow in ("f32", "control"):
         for mode in ("free", "forced"):
             numbers = arm(demo[0], shadow, mode)
-            assert numbers["compared"] + sum(numbers["incomparable"].values()) + sum(numbers["shed"].values()) == REQUESTS
+            assert (
+                numbers["compared"] + sum(numbers["incomparable"].values()) + sum(numbers["shed"].values()) == REQUESTS
+            )
             assert set(numbers["incomparable"]) <= {"sampled", "no_primary_tokens", "text_not_canonical"}
 
 
@@ -95,16 +97,23 @@ def test_the_printed_tables_say_the_same(demo: tuple[dict[str, Any], Path, str])
 def test_what_llama_cpp_answers_to_bad_requests_passes_through(smollm2_q4: Path, tmp_path: Path) -> None:
     """Malformed, unknown, over-long, wrongly typed: status, headers and body are the engine's own."""
     long_prompt = "word " * 3000
-    with start_llama(smollm2_q4, alias="m", context=512, extra=("--no-prompt-cache",), log=tmp_path / "engine.log") as engine, parhelion(
-        tmp_path, engine.url, [{"name": "gone", "url": "http://127.0.0.1:1"}]
-    ) as proxy:
+    with (
+        start_llama(
+            smollm2_q4, alias="m", context=512, extra=("--no-prompt-cache",), log=tmp_path / "engine.log"
+        ) as engine,
+        parhelion(tmp_path, engine.url, [{"name": "gone", "url": "http://127.0.0.1:1"}]) as proxy,
+    ):
         sent = 0
         for path, body, kind in (
             ("/v1/chat/completions", b"{", "application/json"),
             ("/v1/chat/completions", b"", "application/json"),
             ("/v1/chat/completions", json.dumps({"messages": "no"}).encode(), "application/json"),
             ("/v1/chat/completions", json.dumps({"model": "other", "messages": []}).encode(), "application/json"),
-            ("/v1/chat/completions", json.dumps({"messages": [{"role": "user", "content": long_prompt}]}).encode(), "application/json"),
+            (
+                "/v1/chat/completions",
+                json.dumps({"messages": [{"role": "user", "content": long_prompt}]}).encode(),
+                "application/json",
+            ),
             ("/v1/completions", json.dumps({"prompt": "x", "max_tokens": 3, "temperature": -1}).encode(), "text/plain"),
             ("/v1/nothing", b"{}", "application/json"),
         ):
@@ -112,7 +121,13 @@ def test_what_llama_cpp_answers_to_bad_requests_passes_through(smollm2_q4: Path,
             assert (through[0], through[1]) == (direct[0], direct[1]), path
             assert steady(through[2]) == steady(direct[2]), path
             sent += path != "/v1/nothing"
-        until(lambda: proxy.metric("parhelion_incomparable_total", shadow="gone", mode="free") + proxy.metric("parhelion_shed_total", shadow="gone", mode="free") == sent)
+        until(
+            lambda: (
+                proxy.metric("parhelion_incomparable_total", shadow="gone", mode="free")
+                + proxy.metric("parhelion_shed_total", shadow="gone", mode="free")
+                == sent
+            )
+        )
 
 
 def steady(body: bytes) -> Any:

@@ -49,7 +49,9 @@ def mode(report_: dict[str, Any], name: str, which: str) -> dict[str, Any]:
     return next(shadow for shadow in report_["shadows"] if shadow["name"] == name)["modes"][which]
 
 
-def test_bf16_ties_go_to_the_lowest_id_and_fp32_shows_how_far_bf16_is(vllm_bf16: str, reference_fp32: str, tmp_path: Path) -> None:
+def test_bf16_ties_go_to_the_lowest_id_and_fp32_shows_how_far_bf16_is(
+    vllm_bf16: str, reference_fp32: str, tmp_path: Path
+) -> None:
     shadows = [
         {"name": "reference", "url": reference_fp32, "modes": ["forced"]},
         {"name": "control", "role": "control", "url": vllm_bf16},
@@ -69,7 +71,12 @@ def test_bf16_ties_go_to_the_lowest_id_and_fp32_shows_how_far_bf16_is(vllm_bf16:
 
 
 def test_fp32_against_fp32(vllm_fp32: str, reference_fp32: str, tmp_path: Path) -> None:
-    found = report(tmp_path, vllm_fp32, [{"name": "reference", "url": reference_fp32}], [ask(number) for number in range(len(QUESTIONS))])
+    found = report(
+        tmp_path,
+        vllm_fp32,
+        [{"name": "reference", "url": reference_fp32}],
+        [ask(number) for number in range(len(QUESTIONS))],
+    )
     free, forced = mode(found, "reference", "free"), mode(found, "reference", "forced")
     assert free["identical"] == free["requests"] == len(QUESTIONS)
     assert free["logprob_error_nats"]["median"] < 1e-5
@@ -85,11 +92,22 @@ def test_what_vllm_answers_to_bad_requests_passes_through(vllm_fp32: str, tmp_pa
         for body, kind in (
             (b"{", "application/json"),
             (b"", "application/json"),
-            (json.dumps({"model": "unknown", "messages": [{"role": "user", "content": "x"}]}).encode(), "application/json"),
+            (
+                json.dumps({"model": "unknown", "messages": [{"role": "user", "content": "x"}]}).encode(),
+                "application/json",
+            ),
             (json.dumps({"model": MODEL}).encode(), "application/json"),
-            (json.dumps({"model": MODEL, "messages": [{"role": "user", "content": "x"}], "max_tokens": -1}).encode(), "application/json"),
-            (json.dumps({"model": MODEL, "messages": [{"role": "user", "content": "word " * 4000}]}).encode(), "application/json"),
+            (
+                json.dumps({"model": MODEL, "messages": [{"role": "user", "content": "x"}], "max_tokens": -1}).encode(),
+                "application/json",
+            ),
+            (
+                json.dumps({"model": MODEL, "messages": [{"role": "user", "content": "word " * 4000}]}).encode(),
+                "application/json",
+            ),
             (json.dumps({"model": MODEL, "messages": []}).encode(), "text/plain"),
         ):
-            through, direct = (post(f"{url}/v1/chat/completions", body, content_type=kind) for url in (proxy.clients, vllm_fp32))
+            through, direct = (
+                post(f"{url}/v1/chat/completions", body, content_type=kind) for url in (proxy.clients, vllm_fp32)
+            )
             assert through == direct

@@ -14,7 +14,9 @@ import pytest
 def recomputed(export: Path) -> dict[str, Any]:
     """The numbers of an export."""
     script = Path(__file__).with_name("recompute.py")
-    done = subprocess.run([sys.executable, "-I", script, export], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-I", script, export], capture_output=True, text=True, check=True, timeout=60
+    )
     return dict(json.loads(done.stdout))
 
 
