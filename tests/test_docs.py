@@ -26,7 +26,11 @@ COMMANDS = ["serve", "check", "footprint", "demo", "report", "export", "purge"]
 
 def flags(function: object) -> set[str]:
     signature = inspect.signature(function)  # type: ignore[arg-type]
-    return {f"--{name.replace('_', '-')}" for name, one in signature.parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY}
+    return {
+        f"--{name.replace('_', '-')}"
+        for name, one in signature.parameters.items()
+        if one.kind is inspect.Parameter.KEYWORD_ONLY
+    }
 
 
 def known_flags() -> set[str]:
@@ -65,7 +69,12 @@ def test_every_parameter_of_every_command_is_explained() -> None:
 @pytest.mark.parametrize("path", ["README.md", "grafana/README.md", "deploy/README.md"])
 def test_every_metric_that_is_named_exists(path: str) -> None:
     known = {metric.name for metric in METRICS}
-    known |= {f"{metric.name}_{suffix}" for metric in METRICS if metric.kind == "histogram" for suffix in ("bucket", "sum", "count")}
+    known |= {
+        f"{metric.name}_{suffix}"
+        for metric in METRICS
+        if metric.kind == "histogram"
+        for suffix in ("bucket", "sum", "count")
+    }
     assert set(re.findall(r"parhelion_[a-z_]+[a-z]", (ROOT / path).read_text(encoding="utf-8"))) <= known
 
 

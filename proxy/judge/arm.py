@@ -136,8 +136,6 @@ def timing_of(answer: Answer, *, stream: bool) -> Timing:
         return Timing()
     times = [at for at, _ in answer.pieces]
     gaps = tuple(
-        (after - before) / 1e6
-        for before, after in itertools.pairwise(times)
-        if after - before > _SAME_READ_US
+        (after - before) / 1e6 for before, after in itertools.pairwise(times) if after - before > _SAME_READ_US
     )
     return Timing(first_token=times[0] / 1e6 if stream else None, end=times[-1] / 1e6, gaps=gaps if stream else ())

@@ -113,7 +113,7 @@ def build_report(
     return report
 
 
-def _shadow(  # noqa: PLR0917 - one caller, and every argument is of another type
+def _shadow(
     name: str,
     role: str,
     modes: Sequence[str],

@@ -45,7 +45,9 @@ def with_toy(use, **settings):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize(("endpoint", "body"), [(CHAT, HELLO), (COMPLETIONS, {"prompt": "Hello", "temperature": 0, "max_tokens": 9})])
+@pytest.mark.parametrize(
+    ("endpoint", "body"), [(CHAT, HELLO), (COMPLETIONS, {"prompt": "Hello", "temperature": 0, "max_tokens": 9})]
+)
 def test_asked_read_and_scored(endpoint, body, stream):
     async def use(fetch):
         client = {**body, "stream": stream}
@@ -70,7 +72,11 @@ def test_recognised_and_probed():
 
     name, found = with_toy(use, temperature=0.7)
     assert (name, found.findings) == ("reference", ())
-    assert (found.capabilities.forced, found.capabilities.top_logprobs, found.capabilities.logprob_mode) == (True, 20, "raw")
+    assert (found.capabilities.forced, found.capabilities.top_logprobs, found.capabilities.logprob_mode) == (
+        True,
+        20,
+        "raw",
+    )
     assert (found.capabilities.self_noise, found.capabilities.stream_same) == (0.0, True)
     assert (found.defaults.temperature, found.footprint.value("dtype")) == (0.7, "float32")
 
@@ -97,9 +103,13 @@ EVENTS = [
 @pytest.mark.parametrize("labels", [True, False])
 def test_what_the_engine_writes_is_read(chat, labels):
     shown = Shown(rows=True, ids=True, tokens_as_ids=labels)
-    made = Reply(id="x", created=9, model="m", fingerprint="f", chat=chat, n=1, prompts=((0, 1),), shown=shown, table=TABLE)
+    made = Reply(
+        id="x", created=9, model="m", fingerprint="f", chat=chat, n=1, prompts=((0, 1),), shown=shown, table=TABLE
+    )
     body = json.dumps(whole(made, EVENTS)).encode()
-    seen = OURS.read(CHAT if chat else COMPLETIONS, {}, Answer(200, (("content-type", "application/json"),), ((0, body),)))
+    seen = OURS.read(
+        CHAT if chat else COMPLETIONS, {}, Answer(200, (("content-type", "application/json"),), ((0, body),))
+    )
     (choice,) = seen.choices
     assert [token.id for token in choice.tokens] == [1, 2, 3, 4]
     assert [token.logprob for token in choice.tokens] == [-0.5, -1.0, -0.75, -0.125]

@@ -42,7 +42,7 @@ class Request:
         return None
 
 
-class Gone(Exception):  # noqa: N818 - what happened
+class Gone(Exception):
     """The peer closed before a whole request had come."""
 
 
