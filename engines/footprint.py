@@ -51,6 +51,18 @@ ALIASES = {
 #: Different in every two engines by nature: no difference of the stack.
 _NAMES_ONLY = frozenset({"config_hash"})
 
+#: One name for each number format, in the fields that name one.
+FORMATS = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "f16": "fp16",
+    "float32": "fp32",
+    "float": "fp32",
+    "f32": "fp32",
+}
+_FORMATTED = frozenset({"dtype", "kv_cache_dtype", "accumulation"})
+
 Value = str | int | float | bool
 
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
@@ -128,6 +140,8 @@ def make(probed: Mapping[str, Any], inferred: Mapping[str, Any], declared: Mappi
         for name, raw in given.items():
             field = ALIASES.get(name, name)
             value = _value(raw)
+            if field in _FORMATTED and isinstance(value, str):
+                value = FORMATS.get(value.lower().removeprefix("torch."), value)
             if field in facts and value is not None:
                 facts[field] = Fact(value, origin)
     return Footprint(facts)

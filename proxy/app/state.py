@@ -32,7 +32,7 @@ def prepare(config: Config) -> Path:
 
 
 def hold(state: Path, role: str) -> int:
-    """Take the directory for this supervisor; the descriptor keeps it until the process ends. Raises ConfigError."""
+    """Take a role of the directory for this supervisor; the descriptor keeps it until the process ends. Raises ConfigError."""
     descriptor = os.open(state / f"supervisor-{role}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

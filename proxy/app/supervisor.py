@@ -55,7 +55,9 @@ class Supervisor:
     roles: tuple[str, ...]
     children: list[Child] = field(default_factory=list)
     draining: bool = False
+    failed: str | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _started: bool = False
 
     def ready(self) -> bool:
         """Whether clients can be served. Never depends on a shadow, nor on the judge."""
@@ -71,7 +73,8 @@ class Supervisor:
         runner, admin = await self._serve_admin()
         keepers = [asyncio.ensure_future(self._keep(child)) for child in self.children]
         try:
-            if await self._wait_ready(keepers):
+            if await self._wait_ready():
+                self._started = True
                 announce(self, admin)
                 await self._stop.wait()
         finally:
@@ -80,7 +83,9 @@ class Supervisor:
             for child in self.children:
                 if child.sock is not None:
                     child.sock.close()
-        return 0 if self._stop.is_set() else 1
+        if self.failed is not None:
+            raise ConfigError(f"the {self.failed} process did not start; the log above says where it stopped")
+        return 0
 
     def listening(self) -> str:
         """HOST:PORT of the live path as bound (the port may have been chosen by the system)."""
@@ -114,10 +119,10 @@ class Supervisor:
             ) from None
         return runner, "{}:{}".format(*runner.addresses[0][:2])
 
-    async def _wait_ready(self, keepers: Sequence[asyncio.Future[None]]) -> bool:
+    async def _wait_ready(self) -> bool:
         """Until every child is up; False when told to stop before, or when one cannot start at all."""
         while not all(child.ready for child in self.children):
-            if self._stop.is_set() or any(keeper.done() for keeper in keepers):
+            if self._stop.is_set() or self.failed is not None:
                 return False
             await asyncio.sleep(0.02)
         return True
@@ -135,8 +140,9 @@ class Supervisor:
             if self._stop.is_set():
                 return
             logs.say(logger, logging.ERROR, "child_died", child=child.incarnation, status=code)
-            if not was_ready and child.restarts == 0 and not any(other.ready for other in self.children):
-                return  # it never came up: a mistake to be told of, not a fault to be ridden out
+            if not was_ready and not self._started:  # a mistake to be told of, not a fault to be ridden out
+                self.failed = child.role
+                return
             child.restarts += 1
             pause = 0.1 if time.monotonic() - started > _SETTLED_AFTER else min(pause * 2, _LONGEST_PAUSE)
             await asyncio.sleep(pause)
@@ -197,11 +203,12 @@ def _root() -> str:
 def serve(config: Config, role: str, announce: Callable[[Supervisor, str], None]) -> int:
     """Run one replica in this process. Raises ConfigError when it cannot start."""
     directory = state.prepare(config)
-    lock = state.hold(directory, role)
+    roles = ("traffic", "judge") if role == "all" else (role,)
+    locks = [state.hold(directory, one) for one in roles]
     try:
         totals.fold(directory / "counters")  # those of earlier lives, before anybody counts on them
         config = state.with_salt(config, directory)
-        roles = ("traffic", "judge") if role == "all" else (role,)
         return asyncio.run(Supervisor(config, roles).run(announce))
     finally:
-        os.close(lock)
+        for lock in locks:
+            os.close(lock)

@@ -54,7 +54,8 @@ class ProxyProcess:
         if found := _READY.search(line):
             return found[1], found[2]
         self._process.wait()
-        last = (self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["no message"])[-1]
+        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["no message"]
+        last = next((line for line in reversed(lines) if line.startswith("parhelion: ")), lines[-1])
         self._process.stdout.close()
         raise ProxyError(f"the proxy did not start: {last}")
 

@@ -55,7 +55,7 @@ class Examiner:
             asked = read_request(exchange, self.capture_bytes * _INFLATED)
         except Unreadable as error:
             return self._nothing(None, error.reason, blank)
-        if reason := _unusable(exchange):
+        if reason := _unusable(exchange) or asked.out_of_scope():
             return self._nothing(asked, reason, blank)
         dialect = self.primary.dialect
         if dialect is None:

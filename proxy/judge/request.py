@@ -68,6 +68,16 @@ class Asked(Struct, frozen=True):
         )
         return plain and not bound and self.effective_temperature(defaults) == 1.0
 
+    def out_of_scope(self) -> str | None:
+        """What makes a reply something else than one continuation of its prompt, token after token; None when nothing does."""
+        if self.body.get("echo"):
+            return "echo"  # the prompt stands among the output's rows
+        if self.body.get("suffix"):
+            return "infill"
+        if self.body.get("use_beam_search") or (self.body.get("best_of") or 1) != 1:
+            return "search"  # the tokens are those of a search, not of one step after another
+        return None
+
     def stops(self) -> tuple[str, ...]:
         """The request's stop strings."""
         stop = self.body.get("stop")

@@ -246,9 +246,11 @@ def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:
 
 
 def test_a_state_directory_in_use_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "second").mkdir()
+    same = {"state": str(tmp_path / "state")}
     with (
         parhelion(tmp_path, "http://127.0.0.1:9", []),
         pytest.raises(ProxyError, match="in use by another parhelion"),
-        parhelion(tmp_path, "http://127.0.0.1:9", []),
+        parhelion(tmp_path / "second", "http://127.0.0.1:9", [], **same),
     ):
         pass

@@ -28,6 +28,13 @@ def test_other_names_and_foreign_fields():
     assert "7" not in str(footprint.as_json())
 
 
+@pytest.mark.parametrize(
+    ("named", "kept"), [("bfloat16", "bf16"), ("torch.float32", "fp32"), ("F16", "fp16"), ("fp8_e4m3", "fp8_e4m3")]
+)
+def test_number_formats_have_one_name(named, kept):
+    assert make({"dtype": named, "model": named}, {}, {}).value("dtype") == kept
+
+
 def test_the_id_is_the_stacks_and_not_the_starts():
     one = make({"dtype": "bf16", "random_seed": 1}, {}, {})
     again = make({"random_seed": 2, "dtype": "bf16"}, {}, {})

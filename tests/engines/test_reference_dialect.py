@@ -78,7 +78,7 @@ def test_recognised_and_probed():
         "raw",
     )
     assert (found.capabilities.self_noise, found.capabilities.stream_same) == (0.0, True)
-    assert (found.defaults.temperature, found.footprint.value("dtype")) == (0.7, "float32")
+    assert (found.defaults.temperature, found.footprint.value("dtype")) == (0.7, "fp32")
 
 
 def test_a_coarse_grid_is_seen():

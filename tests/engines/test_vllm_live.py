@@ -203,5 +203,5 @@ def test_it_is_recognised_and_probed(engine):
     assert seen.logits_step == ("bf16" if speak.name == "vllm" else "fp32")
     assert seen.self_noise < NOISE[speak.name]
     assert found.footprint.id == again.footprint.id
-    assert found.footprint.value("dtype") == ("bf16" if speak.name == "vllm" else "float32")
+    assert found.footprint.value("dtype") == ("bf16" if speak.name == "vllm" else "fp32")
     assert found.footprint.value("tokenizer_hash")

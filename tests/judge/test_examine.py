@@ -304,6 +304,9 @@ def test_another_chat_template_is_a_finding_and_no_divergence() -> None:
         ({"pieces": ((1, b"<html>"),)}, "primary_error"),
         ({"request_body": b"{"}, "request_not_json"),
         ({"target": "/v1/embeddings"}, "endpoint"),
+        ({"request_body": b'{"prompt": "x", "echo": true}', "target": "/v1/completions"}, "echo"),
+        ({"request_body": b'{"prompt": "x", "suffix": "y"}', "target": "/v1/completions"}, "infill"),
+        ({"request_body": b'{"prompt": "x", "best_of": 3}', "target": "/v1/completions"}, "search"),
     ],
 )
 def test_what_cannot_be_compared_has_one_reason_everywhere(changes: dict[str, Any], expected: str) -> None:
