@@ -27,7 +27,7 @@ DIALECT = replace(
     vllm.DIALECT,
     name="reference",
     max_top_logprobs=None,
-    greedy_at=0.0,
+    greedy_at=1e-5,
     defaults=Defaults(max_tokens_completions=16),  # the others from the model's generation_config.json
     read=read,
     cache_salt=None,

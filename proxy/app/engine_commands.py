@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
@@ -28,7 +31,7 @@ def reference(
 ) -> int:
     """Start the reference engine: Transformers and torch, fp32, logprobs, token ids and one-pass scoring.
 
-    Needs the extra `reference` (torch and Transformers).
+    Needs the extra `reference` (torch and Transformers), here or in the environment that `make vllm-env` builds.
 
     Parameters
     ----------
@@ -56,6 +59,7 @@ def reference(
     from engines.reference.options import EngineStartError, ReferenceOptions
     from engines.reference.server import serve
 
+    _hand_over(sys.argv[3:])
     try:
         options = ReferenceOptions(
             model=model,
@@ -132,6 +136,24 @@ def vllm(
         return run_vllm(options, _say)
     except EngineError as error:
         raise ConfigError(str(error)) from None
+
+
+def _hand_over(words: list[str]) -> None:
+    """Become the interpreter that has torch, where this one has none and another is known; the server takes the same options."""
+    from engines.launch import engine_python, has_package
+    from engines.process import EngineError
+
+    if importlib.util.find_spec("torch") is not None:
+        return
+    try:
+        python = engine_python()
+        if python == sys.executable or not has_package(python, "torch"):
+            return
+    except EngineError:
+        return
+    root = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    os.execve(python, [python, "-m", "engines.reference", *words], os.environ | {"PYTHONPATH": path})  # noqa: S606 - our own module
 
 
 def _say(text: str) -> None:

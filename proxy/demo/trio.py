@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from engines.launch import engine_python, start_llama, start_reference, start_vllm
-from engines.weights_gguf import huggingface_directory
+from engines.weights_gguf import huggingface_directories
 from proxy.demo import weights
 from proxy.demo.weights import Say
 
@@ -80,14 +80,13 @@ def with_vllm(directory: Path, say: Say) -> Iterator[Trio]:
     python = engine_python()
     quantised = weights.fetch(weights.models_directory(), say)
     say("writing the weights as safetensors in fp32 and bf16")
-    cache = weights.models_directory()
-    fp32, bf16 = (huggingface_directory(quantised, cache, dtype=dtype, python=python) for dtype in ("fp32", "bf16"))
+    directories = huggingface_directories(quantised, weights.models_directory(), ("fp32", "bf16"), python=python)
     with ExitStack() as stack:
-        say("starting vLLM bf16 twice and the fp32 reference engine (about two minutes on two cores)")
+        say("starting vLLM bf16 twice and the fp32 reference engine (a minute or two on two cores)")
         primary, control = (
             stack.enter_context(
                 start_vllm(
-                    bf16,
+                    directories["bf16"],
                     dtype="bfloat16",
                     served_model_name=MODEL,
                     max_model_len=CONTEXT,
@@ -95,13 +94,23 @@ def with_vllm(directory: Path, say: Say) -> Iterator[Trio]:
                     python=python,
                     extra=("--enforce-eager",),
                     log=directory / f"{name}.log",
+                    wait=False,
                 )
             )
             for name in ("primary", "control")
         )
         reference = stack.enter_context(
-            start_reference(fp32, served_model_name=MODEL, threads=1, python=python, log=directory / "reference.log")
+            start_reference(
+                directories["fp32"],
+                served_model_name=MODEL,
+                threads=1,
+                python=python,
+                log=directory / "reference.log",
+                wait=False,
+            )
         )
+        for engine in (primary, control, reference):  # all load at once, each says when it is ready
+            engine.wait_ready(say=say)
         yield Trio(
             title="SmolLM2-135M-Instruct: vLLM bf16 answers clients; the fp32 reference (candidate, forced) and vLLM bf16 again (control)",
             primary=primary.url,
