@@ -98,9 +98,9 @@ class Worker:
         try:
             loaded = self._load()
         except Exception as failed:  # noqa: BLE001 - handed to whoever waits for the model
-            loop.call_soon_threadsafe(ready.set_exception, failed)
+            loop.call_soon_threadsafe(_tell, ready, failed)
             return
-        loop.call_soon_threadsafe(ready.set_result, loaded)
+        loop.call_soon_threadsafe(_tell, ready, loaded)
         while (job := self._jobs.get()) is not None and not self._closing.is_set():
             self._carry_out(loaded, job)
 
@@ -117,3 +117,13 @@ class Worker:
         except Exception:  # noqa: BLE001 - one bad request must not end the worker; the log has the cause
             _log.exception("the model failed on a request")
             job.give(ModelError("the model failed on this request"))
+
+
+def _tell(ready: asyncio.Future[Loaded], outcome: Loaded | BaseException) -> None:
+    """Say how loading went, unless whoever waited was told to stop meanwhile."""
+    if ready.done():
+        return
+    if isinstance(outcome, BaseException):
+        ready.set_exception(outcome)
+    else:
+        ready.set_result(outcome)

@@ -41,13 +41,18 @@ class Refused(Struct, frozen=True):
 
 @dataclass(slots=True)
 class Arm:
-    """One engine. ``dialect`` is None until it has been probed; ``reply_bytes`` bounds a decoded reply."""
+    """One engine.
+
+    ``dialect`` is None until it has been probed; ``reply_bytes`` bounds a decoded reply, ``alternatives`` what may be asked for a position
+    (None: as many as the dialect allows).
+    """
 
     name: str
     client: Client
     deadline: float
     slots: asyncio.Semaphore
     reply_bytes: int = 8 << 20
+    alternatives: int | None = None
     guard: Guard = field(default_factory=Guard)
     dialect: Dialect | None = None
     defaults: Defaults = field(default_factory=Defaults)
@@ -87,7 +92,7 @@ class Arm:
             return Refused("no_forced_scoring", shed=False)
         if reason := self.guard.admit(time.monotonic()):
             return Refused(reason, shed=True)
-        top = top if self.dialect.max_top_logprobs is None else min(top, self.dialect.max_top_logprobs)
+        top = self.most(top)
         async with self.slots:
             try:
                 rows = await self.dialect.score(self.fetch(request_id), model, prompt, ids, top)
@@ -97,6 +102,11 @@ class Arm:
         self.guard.spent(len(rows), time.monotonic())
         self.tokens.update(scored=len(rows))
         return rows
+
+    def most(self, wanted: int) -> int:
+        """As many alternatives of those wanted as this engine gives; more would be refused by some."""
+        bounds = [self.alternatives, self.dialect.max_top_logprobs if self.dialect else None]
+        return min([wanted, *(bound for bound in bounds if bound is not None)])
 
     def fetch(self, request_id: str) -> Fetch:
         """The function a dialect calls this engine with."""

@@ -29,6 +29,7 @@ logger = logging.getLogger("parhelion")
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _PRIMARY_AT_ONCE = 2  # what we ask of the primary beside its clients must stay a trickle
 _PRIMARY_DEADLINE = 120.0
+_ASKED_BY_PROBE = 20  # an engine that gave so many may give more; one that gave fewer has said its most
 
 
 class Engines:
@@ -60,7 +61,7 @@ class Engines:
     def _arm(self, name: str, url: str, key: str | None, deadline: float, at_once: int, guard: Guard) -> Arm:
         timeout, cap = self.config.timeouts.connect, self.config.limits.capture_bytes
         client = Client(url, api_key=key, connections=at_once, connect_timeout=timeout, max_bytes=cap)
-        return Arm(name, client, deadline, asyncio.Semaphore(at_once), cap, guard)
+        return Arm(name, client, deadline, asyncio.Semaphore(at_once), reply_bytes=cap, guard=guard)
 
     async def watch(self) -> None:
         """Find out about every engine, each at its own pace."""
@@ -98,6 +99,8 @@ class Engines:
     def _settle(self, arm: Arm, known: Probe) -> None:
         """Write what was found into the arm, the store and the metrics."""
         arm.defaults = known.defaults
+        top = known.capabilities.top_logprobs
+        arm.alternatives = top if 0 < top < _ASKED_BY_PROBE else None
         arm.forced = known.capabilities.forced
         arm.logprob_mode = known.capabilities.logprob_mode
         arm.dtype = known.footprint.value("dtype")

@@ -37,7 +37,7 @@ async def _ask(case: Case, primary: Arm, shadow: ShadowArm) -> Answered | Refuse
     if arm.dialect is None:
         return Refused("shadow_unready", shed=True)
     body = shadow_body(
-        asked, arm.dialect, models=shadow.models, defaults=primary.defaults, top_logprobs=shadow.top_logprobs
+        asked, arm.dialect, models=shadow.models, defaults=primary.defaults, top_logprobs=arm.most(shadow.top_logprobs)
     )
     return await arm.ask(asked.endpoint, asked.path, body, case.exchange.id)
 
@@ -55,7 +55,9 @@ async def rescore(case: Case, primary: Arm, *, top: int) -> Tokens | None:
     """(d): ask the primary again, off the client's path; kept only when it says the same."""
     if not case.greedy or primary.dialect is None:
         return None
-    body = shadow_body(case.asked, primary.dialect, models={}, defaults=primary.defaults, top_logprobs=top)
+    body = shadow_body(
+        case.asked, primary.dialect, models={}, defaults=primary.defaults, top_logprobs=primary.most(top)
+    )
     answer = await primary.ask(case.asked.endpoint, case.asked.path, body, case.exchange.id)
     twin = answer.reply if isinstance(answer, Answered) else None
     return sources.by_twin(case.primary, twin, Source.RESCORE)

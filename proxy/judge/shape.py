@@ -27,8 +27,7 @@ def shadow_body(
     if "model" in body:
         body["model"] = models.get(asked.model, asked.model)
     _make_explicit(body, asked, defaults, extended=dialect.name in _EXTENDED)
-    top = top_logprobs if dialect.max_top_logprobs is None else min(top_logprobs, dialect.max_top_logprobs)
-    return dialect.ask(asked.endpoint, body, top)
+    return dialect.ask(asked.endpoint, body, top_logprobs)
 
 
 def _make_explicit(body: Json, asked: Asked, defaults: Defaults, *, extended: bool) -> None:

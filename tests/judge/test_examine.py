@@ -345,3 +345,15 @@ def test_a_shadow_not_yet_probed_sheds() -> None:
         assert {one.shed for one in examined.outcomes} == {"shadow_unready"}
 
     run(test)
+
+
+def test_alternatives_are_bounded_by_what_the_engine_gives() -> None:
+    async def test(bench: Bench) -> None:
+        arm = bench.examiner.primary
+        assert arm.most(50) == 50  # the reference dialect knows no limit
+        arm.alternatives = 5
+        assert (arm.most(50), arm.most(3)) == (5, 3)
+        arm.alternatives, arm.dialect = None, dialect("vllm")
+        assert arm.most(50) == 20
+
+    run(test)

@@ -56,5 +56,5 @@ def test_completions_get_the_primarys_length_default() -> None:
     assert shape({"prompt": "x", "temperature": 0, "max_tokens": 5}, endpoint=Endpoint.COMPLETIONS)["max_tokens"] == 5
 
 
-def test_alternatives_are_capped_by_the_dialect() -> None:
-    assert shape({"messages": []}, top=100)["asked_top"] == openai.DIALECT.max_top_logprobs
+def test_as_many_alternatives_are_asked_for_as_the_shadow_is_to_give() -> None:
+    assert shape({"messages": []}, top=7)["asked_top"] == 7
