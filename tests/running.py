@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,24 @@ from proxy.demo.proxy_process import ProxyProcess
 ROOT = Path(__file__).parents[1]
 
 
-@contextmanager
-def toy(**options: Any) -> Iterator[str]:
+def toy(**options: Any) -> AbstractContextManager[str]:
     """One toy engine; its base URL."""
-    words = [
-        word
-        for name, value in options.items()
-        for word in ((f"--{name.replace('_', '-')}",) if value is True else (f"--{name.replace('_', '-')}", str(value)))
-    ]
+    words: list[str] = []
+    for name, value in options.items():
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return serving("tests.toy", *words)
+
+
+def faulty(name: str) -> AbstractContextManager[str]:
+    """An engine with one of the faults of ``tests.faults``; its base URL."""
+    return serving("tests.faults", name)
+
+
+@contextmanager
+def serving(module: str, *words: str) -> Iterator[str]:
+    """A module that serves and says its URL first, in a process of its own."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.toy", *words],
+        [sys.executable, "-m", module, *words],
         stdout=subprocess.PIPE,
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},

@@ -7,6 +7,7 @@ context and of its own settings, so a test can say exactly what two of them must
 from __future__ import annotations
 
 import argparse
+import asyncio
 import hashlib
 import json
 import math
@@ -116,9 +117,11 @@ class Server:
 
     def __init__(self, toy: Toy) -> None:
         self.toy = toy
+        self.ill = ""
 
     def application(self) -> web.Application:
-        app = web.Application(client_max_size=1 << 26)
+        app = web.Application(client_max_size=1 << 26, middlewares=[self._ailing])
+        app.router.add_post("/ill/{how}", self.fall_ill)
         app.router.add_get("/v1/models", self.models)
         app.router.add_get("/version", self.version)
         app.router.add_get("/health", self.health)
@@ -128,6 +131,34 @@ class Server:
         app.router.add_post("/v1/chat/completions", self.chat)
         app.router.add_post("/v1/completions", self.completions)
         return app
+
+    async def fall_ill(self, request: web.Request) -> web.Response:
+        """From now on every other route behaves so: hang, garbage, reset, cut, error, empty, or well."""
+        self.ill = request.match_info["how"]
+        return web.Response()
+
+    @web.middleware
+    async def _ailing(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        transport = request.transport
+        assert transport is not None
+        match "" if request.path.startswith("/ill/") else self.ill:
+            case "hang":
+                await asyncio.sleep(3600)
+            case "garbage":
+                transport.write(b"\x00\xff not http at all\r\n\r\n")  # type: ignore[attr-defined]
+                transport.close()
+            case "reset":
+                transport.abort()  # type: ignore[attr-defined]
+            case "cut":
+                transport.write(
+                    b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n{"choices": ['
+                )  # type: ignore[attr-defined]
+                transport.close()
+            case "error":
+                return web.Response(status=500, text="out of memory")
+            case "empty":
+                return web.json_response({"choices": []})
+        return await handler(request)  # type: ignore[no-any-return]
 
     async def models(self, _: web.Request) -> web.Response:
         return web.json_response(
@@ -337,8 +368,6 @@ def main() -> None:
     parser.add_argument("--silent", action="store_true")
     parser.add_argument("--no-ids", dest="ids", action="store_false")
     toy = Toy(**vars(parser.parse_args()))
-
-    import asyncio
 
     async def serve() -> None:
         runner = web.AppRunner(Server(toy).application(), access_log=None)

@@ -68,6 +68,12 @@ def summarise_forced(comparisons: Sequence[Comparison]) -> Summary:
         "tokens_compared": sum(choice.compared for choice in choices),
         "flips": _classes(flip.kind for choice in choices for flip in choice.flips),
     }
+    if choices and all(choice.primary_tokens is not None for choice in choices):
+        # Some engines score a sample of each reply's positions: how many of how many there were.
+        summary["positions"] = {
+            "scored": summary["tokens_compared"],
+            "of": sum(choice.primary_tokens or 0 for choice in choices),
+        }
     agreed = [agree for choice in choices for agree in choice.top1_agree if agree is not None]
     if agreed:
         summary["top1_agreement"] = sum(agreed) / len(agreed)

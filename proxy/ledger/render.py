@@ -176,6 +176,16 @@ _ENDS: list[Row] = [
     ("shed", _reasons("shed")),
     ("in flight", _at("in_flight")),
 ]
+
+
+def _positions(numbers: Numbers) -> str:
+    """Say so where an engine scored a sample of each reply's positions, not all."""
+    compared, positions = _number(numbers["tokens_compared"]), numbers.get("positions")
+    if positions is None or positions["scored"] >= positions["of"]:
+        return compared
+    return f"{compared} of {_number(positions['of'])}: a sample, spread over each reply"
+
+
 _FREE: list[Row] = [
     ("requests compared", _at("requests")),
     ("tokens compared", _at("tokens_compared")),
@@ -192,7 +202,7 @@ _FREE: list[Row] = [
 ]
 _FORCED: list[Row] = [
     ("requests compared", _at("requests")),
-    ("tokens compared", _at("tokens_compared")),
+    ("tokens compared", _positions),
     ("flips", lambda numbers: _number(sum(numbers["flips"].values()))),
     *_classes("flips"),
     ("flips expected of the noise", _at("expected_flips", "sum")),

@@ -12,7 +12,8 @@ import orjson
 import pytest
 
 from proxy.demo.proxy_process import ProxyError, ProxyProcess
-from tests.running import parhelion, post, toy, until
+from tests.faults import FAULTS
+from tests.running import faulty, parhelion, post, toy, until
 
 CHAT = {
     "model": "toy",
@@ -103,6 +104,51 @@ def test_shadows_that_are_gone_change_nothing_and_everything_is_counted(tmp_path
             proxy.metric("parhelion_shed_total", reason="shadow_unready") + proxy.metric("parhelion_incomparable_total")
             == 80
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", sorted(FAULTS))
+def test_whatever_ails_a_shadow_the_client_sees_the_primary_and_everything_is_counted(
+    fault: str, tmp_path: Path
+) -> None:
+    with toy() as primary, toy() as control, faulty(fault) as ill:
+        arms = [
+            {"name": "cand", "url": ill, "engine": "reference", "deadline": 1},
+            {"name": "control", "role": "control", "url": control},
+        ]
+        with parhelion(tmp_path, primary, arms, timeouts={"connect": 1}) as proxy:
+            proxy.wait_known(["primary", "control"], 30)
+            direct = post(f"{primary}/v1/chat/completions", CHAT)
+            for _ in range(25):
+                assert post(f"{proxy.clients}/v1/chat/completions", CHAT) == direct
+            settle(proxy, 25)
+            law(proxy)
+            assert proxy.metric("parhelion_compared_total", shadow="control") == 50
+            assert proxy.metric("parhelion_compared_total", shadow="cand") == 0
+            assert proxy.metric("parhelion_divergences_total", shadow="cand") == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["hang", "garbage", "reset", "cut", "error", "empty"])
+@pytest.mark.parametrize("who", ["cand", "control"])
+def test_a_shadow_that_falls_ill_under_way(who: str, how: str, tmp_path: Path) -> None:
+    with toy() as primary, toy() as candidate, toy() as control:
+        arms = [one | {"deadline": 1} for one in shadows(candidate, control)]
+        with parhelion(tmp_path, primary, arms) as proxy:
+            proxy.wait_known(["primary", "cand", "control"], 30)
+            direct = post(f"{primary}/v1/chat/completions", CHAT)
+            for number in range(30):
+                if number == 5:
+                    settle(proxy, 5)
+                    assert post(f"{candidate if who == 'cand' else control}/ill/{how}", b"")[0] == 200
+                assert post(f"{proxy.clients}/v1/chat/completions", CHAT) == direct
+            settle(proxy, 30)
+            law(proxy)
+            assert proxy.metric("parhelion_compared_total", shadow=who, mode="free") == 5
+            assert proxy.metric("parhelion_divergences_total") == 0
+            if who == "cand":
+                assert proxy.metric("parhelion_compared_total", shadow="control") == 60
+            until(lambda: proxy.metric("parhelion_shadow_errors_total", shadow=who) > 0)
 
 
 def test_a_killed_judge_is_replaced_and_what_it_held_is_counted_as_lost(tmp_path: Path) -> None:

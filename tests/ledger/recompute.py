@@ -109,6 +109,9 @@ def forced(records):
     agreed = [agree for choice in choices for agree in choice["top1_agree"] if agree is not None]
     pairs = list(pairs_of(made))
     bounds = [bound for choice in choices for bound in choice["kl_lower_bounds"] if bound is not None]
+    lengths = [choice["primary_tokens"] for choice in choices]
+    if lengths and None not in lengths:
+        found["positions"] = {"scored": found["tokens_compared"], "of": sum(lengths)}
     found["flips"] = {kind: kinds[kind] for kind in CLASSES}
     if agreed:
         found["top1_agreement"] = sum(agreed) / len(agreed)
