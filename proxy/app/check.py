@@ -26,8 +26,10 @@ from engines.probe import Probe, probe
 from engines.registry import NAMES, detect, dialect
 from proxy.config import Config
 from proxy.config_load import ConfigError, check_url
+from proxy.ledger.sources import open_ledgers
 
 _SECONDS = 60.0
+_SOURCES = "parhelion_primary_tokens_source_total"
 
 
 class Seen(Struct, frozen=True):
@@ -186,7 +188,22 @@ def _sources(console: Console, config: Config, primary: Seen) -> None:
     ways.append("text alone")
     if primary.probe is not None and primary.probe.capabilities.text_only:
         ways.remove("reply (the client asked)")
-    console.print(Text(f"The primary's tokens: {', '.join(ways)}; the report shows the share of traffic in each."))
+    console.print(Text(f"The primary's tokens can come from: {', '.join(ways)}."))
+    shares = _shares(config)
+    if shares:
+        console.print(Text(f"So far they came from: {shares}."))
+
+
+def _shares(config: Config) -> str:
+    """The share of traffic in each way, as this replica's judge has counted it; empty before there was any."""
+    try:
+        with open_ledgers(config) as found:
+            points = found.snapshot.points.get(_SOURCES, {}) if found.snapshot is not None else {}
+            counted = {labels[0]: float(point.value) for labels, point in points.items()}
+    except OSError:
+        return ""
+    total = sum(counted.values())
+    return ", ".join(f"{source} {count / total:.1%}" for source, count in counted.items() if count) if total else ""
 
 
 def _as_json(seen: list[Seen], problems: list[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.faults import refused_url
-from tests.running import ROOT, toy
+from tests.running import ROOT, parhelion, post, toy, until
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
@@ -38,6 +38,27 @@ def test_engines_that_can_be_compared(tmp_path: Path) -> None:
     assert all(engine["capabilities"]["forced"] and engine["capabilities"]["token_ids"] for engine in found["engines"])
     assert found["engines"][0]["footprint"]["gpu"] == {"value": None, "origin": "unknown"}
     assert found["engines"][0]["footprint"]["dtype"]["origin"] == "probed"
+
+
+def test_the_share_of_traffic_in_each_way_to_the_primarys_tokens(tmp_path: Path) -> None:
+    with toy() as primary, toy() as candidate, toy() as control:
+        arms = [{"name": "cand", "url": candidate}, {"name": "control", "role": "control", "url": control}]
+        with parhelion(tmp_path, primary, arms) as proxy:
+            proxy.wait_known(["primary", "cand", "control"], 30)
+            for change in ({}, {}, {"logprobs": True}, {"temperature": 1}):
+                body = {
+                    "model": "toy",
+                    "messages": [{"role": "user", "content": "hello there"}],
+                    "temperature": 0,
+                    "max_tokens": 4,
+                }
+                assert post(f"{proxy.clients}/v1/chat/completions", body | change)[0] == 200
+            until(lambda: proxy.metric("parhelion_primary_tokens_source_total") == 4)
+            done = command("check", "-c", str(proxy.config))
+    assert done.returncode == 0, done.stderr
+    assert all(
+        part in done.stdout for part in ("So far they came from", "reply 25.0%", "by_control 50.0%", "canonical 25.0%")
+    )
 
 
 def test_a_shadow_that_cannot_be_reached() -> None:
