@@ -27,7 +27,7 @@ EngineName = Literal[
 Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
 Positive = Annotated[float, Meta(gt=0.0)]
 Seconds = Positive
-Bytes = Annotated[int, Meta(gt=0)]
+Bytes = Annotated[int, Meta(gt=0, le=1 << 50)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 ModeName = Literal["free", "forced"]
 Declared = dict[str, str | int | float | bool]
@@ -94,7 +94,9 @@ class Sampling(Struct, frozen=True, forbid_unknown_fields=True):
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """Bounds per shadow, and on what waits for the judge."""
 
-    in_flight: Annotated[int, Meta(ge=1)] = 64
+    in_flight: Annotated[int, Meta(ge=1, le=10_000)] = (
+        64  # each may hold a few times capture_bytes while it is examined
+    )
     requests_per_second: Positive | None = None
     tokens_per_day: Annotated[int, Meta(ge=1)] | None = None
     capture_bytes: Bytes = 8 << 20

@@ -106,6 +106,8 @@ def _read(path: Path) -> Tree:
         tree = yaml.load(text, Loader=_Loader)  # noqa: S506 - a subclass of SafeLoader
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: is nested too deep to be a configuration") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
@@ -273,11 +275,23 @@ def check_url(url: str, key: str) -> None:
         raise ConfigError(f"{key}: {url!r} must be a plain base URL, without query, fragment or blanks")
 
 
+def _check_secret(value: str | None, key: str) -> None:
+    """Refuse what cannot stand in a header; the value is not shown."""
+    if value is not None and not re.fullmatch(r"[\x21-\x7e]+", value):
+        raise ConfigError(
+            f"{key}: is empty, or holds a blank, a line break or a character that is not ASCII; check where it comes from"
+        )
+
+
 def _check(config: Config) -> None:
     check_url(config.primary.url, "primary.url")
+    _check_secret(config.primary.api_key, "primary.api_key")
+    _check_secret(config.admin_token, "admin_token")
+    _check_secret(config.sampling.salt, "sampling.salt")
     names: set[str] = set()
     for number, shadow in enumerate(config.shadows):
         check_url(shadow.url, f"shadows[{number}].url")
+        _check_secret(shadow.api_key, f"shadows[{number}].api_key")
         if shadow.name in names or shadow.name == "primary":
             raise ConfigError(f"shadows[{number}].name: {shadow.name!r} is taken; give each shadow its own name")
         names.add(shadow.name)

@@ -24,6 +24,7 @@ from engines.footprint import FIELDS, Footprint, difference
 from engines.http_fetch import connect
 from engines.probe import Probe, probe
 from engines.registry import NAMES, detect, dialect
+from proxy.app.reporting import write_json
 from proxy.config import Config
 from proxy.config_load import ConfigError, check_url
 from proxy.ledger.sources import open_ledgers
@@ -57,7 +58,7 @@ def check(config: Config, json_file: Path | None) -> int:
     for line in problems:
         sys.stderr.write(f"parhelion: {line}\n")
     if json_file is not None:
-        json_file.write_bytes(orjson.dumps(_as_json(seen, problems), option=orjson.OPT_INDENT_2))
+        write_json(json_file, _as_json(seen, problems))
     console.print("not usable as it is" if problems else "usable: every engine can be compared", highlight=False)
     return 1 if problems else 0
 

@@ -26,6 +26,14 @@ _OOM_FIRST = 800  # of 1000: when memory runs out the judge goes before anything
 logger = logging.getLogger("parhelion")
 
 
+#: Exit status of a child that cannot work with what it was given, and has said why in one line.
+SAID = 2
+
+
+class Unusable(Exception):
+    """What this child was given cannot be used; the text is one line for a person."""
+
+
 class Assignment(msgspec.Struct, frozen=True):
     """What the supervisor tells a child."""
 
@@ -42,14 +50,17 @@ def main() -> int:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it died before we asked to be told
         return 1
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # a Ctrl-C at the terminal goes to the supervisor, which stops us in order
+    # A Ctrl-C at the terminal goes to the supervisor, which stops us in order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     logs.set_up()
     logging.getLogger("parhelion").name = f"parhelion.{assignment.incarnation}"
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(assignment))
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_run(assignment))
+    except Unusable as error:
+        sys.stderr.write(f"parhelion: {error}\n")
+        return SAID
 
 
 async def _run(assignment: Assignment) -> int:
@@ -60,12 +71,20 @@ async def _run(assignment: Assignment) -> int:
 
         assert assignment.descriptor is not None
         sock = socket.socket(fileno=assignment.descriptor)
-        await serve(assignment.config, incarnation=assignment.incarnation, sock=sock, ready=_ready, stop=stop)
+        try:
+            await serve(assignment.config, incarnation=assignment.incarnation, sock=sock, ready=_ready, stop=stop)
+        except (ValueError, OSError) as error:
+            raise Unusable(str(error)) from None
         return 0
     _stand_back()
-    from proxy.judge.process import judge
+    from proxy.judge.process import Judge
+    from proxy.ledger.store_error import StoreError
 
-    return await judge(assignment.config, incarnation=assignment.incarnation, ready=_ready, stop=stop)
+    try:
+        judge = Judge(assignment.config, assignment.incarnation)
+    except StoreError as error:
+        raise Unusable(f"records.url: {error}") from None
+    return await judge.run(_ready, stop)
 
 
 def _ready() -> None:

@@ -37,6 +37,14 @@ def since_time(text: str | None, now: float) -> float | None:
     return now - float(found[1]) * _UNITS[found[2]]
 
 
+def write_json(file: Path, value: object) -> None:
+    """Write a file for other programs. Raises ConfigError."""
+    try:
+        file.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+    except OSError as error:
+        raise ConfigError(f"--json: {file} cannot be written: {error.strerror}") from None
+
+
 def print_report(config: Config, since: str | None, json_file: Path | None) -> int:
     """Print the report, per candidate. Raises ConfigError."""
     now = time.time()
@@ -56,7 +64,7 @@ def print_report(config: Config, since: str | None, json_file: Path | None) -> i
             f"state: {config.state} cannot be read: {error.strerror}; name the directory that `parhelion serve` uses"
         ) from None
     if json_file is not None:
-        json_file.write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2))
+        write_json(json_file, report)
     render(report, Console())
     states = [
         shadow.get("verdict", {}).get("state", "KEEP WATCHING")

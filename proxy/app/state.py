@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 from pathlib import Path
 
@@ -33,7 +34,13 @@ def prepare(config: Config) -> Path:
 
 def hold(state: Path, role: str) -> int:
     """Take a role of the directory for this supervisor; the descriptor keeps it until the process ends. Raises ConfigError."""
-    descriptor = os.open(state / f"supervisor-{role}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    path = state / f"supervisor-{role}.lock"
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            f"state: {path} cannot be opened: {error.strerror}; mend its permissions, or delete it"
+        ) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -48,11 +55,28 @@ def with_salt(config: Config, state: Path) -> Config:
     """The configuration with a sampling salt: as configured, else the one kept in the directory, else a new one."""
     if config.sampling.salt:
         return config
-    path = state / "salt"
+    return replace(config, sampling=replace(config.sampling, salt=_kept_salt(state / "salt")))
+
+
+def _kept_salt(path: Path) -> str:
+    """The salt in the file, made on first use. Appears whole or not at all: a lost salt would sample other conversations. Raises ConfigError."""
     try:
-        salt = path.read_text(encoding="ascii").strip()
+        salt = path.read_bytes().strip()
     except FileNotFoundError:
-        salt = secrets.token_hex(16)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        salt = secrets.token_hex(16).encode()
+        scratch = path.with_name(f".salt.{os.getpid()}")
+        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(salt)
-    return replace(config, sampling=replace(config.sampling, salt=salt))
+        try:
+            scratch.rename(path)
+        except OSError as error:
+            raise ConfigError(f"state: {path} cannot be written: {error.strerror}") from None
+    except OSError as error:
+        raise ConfigError(
+            f"state: {path} cannot be read: {error.strerror}; it should be a file that parhelion wrote"
+        ) from None
+    if not re.fullmatch(rb"[\x21-\x7e]{8,}", salt):
+        raise ConfigError(
+            f"state: {path} does not hold a salt; restore it, or delete it and other conversations are sampled from now on"
+        )
+    return salt.decode()

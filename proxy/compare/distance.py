@@ -101,7 +101,8 @@ def lower_bounds(pairs: list[tuple[float, float]]) -> tuple[float, float]:
     by 1e-7, which weighs as p_rest / q_rest. Real lists may sum to more than 1: while either rest is below 1e-6 the
     smallest member joins it, which is a coarser partition and so still a bound; nothing is left: 0. Never renormalised.
     """
-    members = sorted([(exp(lp), exp(lq), lp - lq) for lp, lq in pairs], reverse=True)
+    # Nothing is likelier than certain: a value above 0 is rounding, or no logprob at all.
+    members = sorted([(exp(min(lp, 0.0)), exp(min(lq, 0.0)), lp - lq) for lp, lq in pairs], reverse=True)
     p_rest = 1.0 - fsum([member[0] for member in members])
     q_rest = 1.0 - fsum([member[1] for member in members])
     while members and (p_rest < MASS_ERROR or q_rest < MASS_ERROR):

@@ -32,6 +32,8 @@ STEPS = tuple(2.0**-power for power in range(1, 11))
 _ENOUGH_ROWS = 20
 #: Logits of a neighbouring binade move by half or twice the step; the step meant is the one most rows have.
 _MOST = 0.9
+#: No two float16 or bf16 logits of one row are this far apart; what claims to be is not a logprob.
+_LARGEST = 1e5
 
 #: 1e-3 nat for fp32 logits and for those of which nothing is known; two steps otherwise. Steps are of logits of size 16 to 32.
 ASSUMED = 1e-3
@@ -98,7 +100,7 @@ def learn(noise: Noise, comparison: Comparison, *, control: bool) -> None:
         return
     for choice in comparison.choices:
         for gap in choice.gaps:
-            if gap is None or gap <= RESOLUTION:
+            if gap is None or not RESOLUTION < gap < _LARGEST:
                 continue
             noise.rows += 1
             for index, step in enumerate(STEPS):
@@ -106,7 +108,7 @@ def learn(noise: Noise, comparison: Comparison, *, control: bool) -> None:
                     noise.multiples[index] += 1
         if control and comparison.values_incomparable is None:
             for shift in choice.gap_shifts:
-                if shift is not None:
+                if shift is not None and abs(shift) < _LARGEST:
                     noise.shifts[_bin(abs(shift))] += 1
 
 

@@ -10,7 +10,9 @@ import asyncio
 import itertools
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -20,6 +22,8 @@ from proxy.judge.guard import Guard
 from proxy.ledger.record import Timing
 from proxy.traffic.content_coding import CodingError, decode_body
 from proxy.traffic.shadow_client import Client
+
+T = TypeVar("T")
 
 #: Streamed pieces closer than this came in one read; they say nothing about the engine's pace.
 _SAME_READ_US = 50
@@ -68,10 +72,9 @@ class Arm:
         dialect = self.dialect
         if dialect is None:
             return Refused("shadow_unready", shed=True)
-        if reason := self.guard.admit(time.monotonic()):
-            return Refused(reason, shed=True)
-        async with self.slots:
-            answer = await self._send(Call(path=path, body=body), request_id)
+        answer = await self.admitted(lambda fetch: fetch(Call(path=path, body=body)), request_id)
+        if isinstance(answer, Refused):
+            return answer
         if answer.failure is not None and not answer.pieces:
             self.errors[answer.failure] += 1
             return Refused("shadow_error", shed=False)
@@ -88,20 +91,30 @@ class Arm:
         """Have the engine score ``ids`` after ``prompt`` (its own token ids)."""
         if self.dialect is None:
             return Refused("shadow_unready", shed=True)
-        if self.dialect.score is None or not self.forced:
+        score = self.dialect.score
+        if score is None or not self.forced:
             return Refused("no_forced_scoring", shed=False)
+        try:
+            rows = await self.admitted(lambda fetch: score(fetch, model, prompt, ids, self.most(top)), request_id)
+        except DialectError as error:
+            self.errors[error.reason] += 1
+            return Refused("shadow_error", shed=False)
+        if not isinstance(rows, Refused):
+            self.guard.spent(len(rows), time.monotonic())
+            self.tokens.update(scored=len(rows))
+        return rows
+
+    async def admitted(self, work: Callable[[Fetch], Awaitable[T]], request_id: str) -> T | Refused:
+        """Do something with the engine, if the guard lets us; whatever ``work`` raises goes through."""
         if reason := self.guard.admit(time.monotonic()):
             return Refused(reason, shed=True)
-        top = self.most(top)
-        async with self.slots:
-            try:
-                rows = await self.dialect.score(self.fetch(request_id), model, prompt, ids, top)
-            except DialectError as error:
-                self.errors[error.reason] += 1
-                return Refused("shadow_error", shed=False)
-        self.guard.spent(len(rows), time.monotonic())
-        self.tokens.update(scored=len(rows))
-        return rows
+        trial = self.guard.circuit_open
+        try:
+            async with self.slots:
+                return await work(self.fetch(request_id))
+        finally:
+            if trial:  # it may have ended without a word about the engine's health: let the next one try
+                self.guard.released()
 
     def most(self, wanted: int) -> int:
         """As many alternatives of those wanted as this engine gives; more would be refused by some."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+
 from msgspec import Struct
 
-from proxy.compare.comparison import Mode
+from proxy.compare.comparison import Comparison, Mode
 from proxy.compare.token_stream import Reply
 from proxy.exchange import Exchange
 from proxy.judge.arm import Arm
 from proxy.judge.noise import Taus
 from proxy.judge.request import Asked
+
+logger = logging.getLogger("parhelion")
 
 
 class ShadowArm(Struct, frozen=True):
@@ -38,3 +43,12 @@ class Case(Struct, frozen=True):
     greedy: bool
     unfiltered: bool
     taus: Taus
+
+
+def sound(mode: Mode, compare: Callable[[], Comparison]) -> Comparison:
+    """What ``compare`` says; should it fail on what one engine sent, that arm alone is incomparable, and the log says where."""
+    try:
+        return compare()
+    except Exception:
+        logger.exception("comparison_failed")
+        return Comparison(mode=mode, incomparable="judge_error")

@@ -88,6 +88,8 @@ class Engines:
                     reason=error.reason,
                     again_in_seconds=pause,
                 )
+            except Exception:  # whatever an engine makes of us, it is tried again and never forgotten
+                logger.exception("probe_failed")
             else:
                 self._settle(arm, known)
                 arm.dialect = found

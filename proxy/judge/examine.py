@@ -48,11 +48,16 @@ class Examiner:
     capture_bytes: int
     noise: NoiseBook
 
+    @property
+    def inflated(self) -> int:
+        """Most bytes a captured body may decode to."""
+        return self.capture_bytes * _INFLATED
+
     async def examine(self, exchange: Exchange) -> Examined:
         """Do all of it. Raises nothing but cancellation for what peers do."""
         blank = Context(self.policy, self.primary.footprint)
         try:
-            asked = read_request(exchange, self.capture_bytes * _INFLATED)
+            asked = read_request(exchange, self.inflated)
         except Unreadable as error:
             return self._nothing(None, error.reason, blank)
         if reason := _unusable(exchange) or asked.out_of_scope():
@@ -60,7 +65,7 @@ class Examiner:
         dialect = self.primary.dialect
         if dialect is None:
             return self._nothing(asked, "primary_unknown", blank)
-        answer = plain(_answer(exchange), self.capture_bytes * _INFLATED)
+        answer = plain(_answer(exchange), self.inflated)
         temperature = asked.effective_temperature(self.primary.defaults)
         context = Context(self.policy, self.primary.footprint, temperature, timing_of(answer, stream=asked.stream))
         primary = dialect.read(asked.endpoint, asked.body, answer)

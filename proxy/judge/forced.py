@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from engines.dialect import DialectError, Scored
+from engines.dialect import DialectError, Fetch, Scored
 from proxy.compare.compare_forced import compare_forced
 from proxy.compare.comparison import Mode, Source
 from proxy.compare.findings import values_incomparable
 from proxy.compare.token_stream import Token, TokenStream
 from proxy.judge.arm import Arm, Refused
-from proxy.judge.case import Case, ShadowArm
+from proxy.judge.case import Case, ShadowArm, sound
 from proxy.judge.settle import Outcome
 from proxy.judge.sources import Tokens, says_something
 
@@ -60,16 +60,20 @@ class Forcing:
             if error.shed:
                 return Outcome(arm.name, shadow.role, Mode.FORCED, shed=error.reason)
             return Outcome(arm.name, shadow.role, Mode.FORCED, incomparable=error.reason, footprint=arm.footprint)
-        comparison = compare_forced(
-            tokens.reply,
-            [tuple((row.index, row.token) for row in one) for one in rows],
-            source=tokens.source,
-            tau=self.case.taus.forced,
-            greedy=self.case.greedy,
-            values_incomparable=values_incomparable(
-                self.primary.logprob_mode, arm.logprob_mode, unfiltered=self.case.unfiltered
+        case, known = self.case, tokens
+        comparison = sound(
+            Mode.FORCED,
+            lambda: compare_forced(
+                known.reply,
+                [tuple((row.index, row.token) for row in one) for one in rows],
+                source=known.source,
+                tau=case.taus.forced,
+                greedy=case.greedy,
+                values_incomparable=values_incomparable(
+                    self.primary.logprob_mode, arm.logprob_mode, unfiltered=case.unfiltered
+                ),
+                unfiltered=case.unfiltered,
             ),
-            unfiltered=self.case.unfiltered,
         )
         return Outcome(arm.name, shadow.role, Mode.FORCED, comparison, footprint=arm.footprint)
 
@@ -126,11 +130,14 @@ class Forcing:
                 body = dict(self.case.asked.body)
                 if "model" in body:
                     body["model"] = by.model(self.case.asked)
+                render, endpoint = dialect.prompt_ids, self.case.asked.endpoint
                 try:
-                    fetch = by.arm.fetch(self.case.exchange.id)
-                    self._prompts[by.arm.name] = await dialect.prompt_ids(fetch, self.case.asked.endpoint, body)
+                    found = await by.arm.admitted(lambda fetch: render(fetch, endpoint, body), self.case.exchange.id)
                 except DialectError:
                     raise Impossible("no_prompt_ids") from None
+                if isinstance(found, Refused):
+                    raise Impossible(found.reason, shed=found.shed)
+                self._prompts[by.arm.name] = found
             return self._prompts[by.arm.name]
 
     async def _canonical_for(self, shadow: ShadowArm) -> Tokens:
@@ -182,12 +189,19 @@ async def _tokenise(by: ShadowArm, case: Case, choice: TokenStream) -> tuple[int
         raise Impossible("no_primary_tokens")
     if not says_something(choice):
         return ()
-    fetch, model = by.arm.fetch(case.exchange.id), by.model(case.asked)
+    tokenize, detokenize, model, text = dialect.tokenize, dialect.detokenize, by.model(case.asked), choice.text
+
+    async def there_and_back(fetch: Fetch) -> tuple[tuple[int, ...], str]:
+        ids = await tokenize(fetch, text, model)
+        return ids, await detokenize(fetch, ids, model)
+
     try:
-        ids = await dialect.tokenize(fetch, choice.text, model)
-        again = await dialect.detokenize(fetch, ids, model)
+        found = await by.arm.admitted(there_and_back, case.exchange.id)
     except DialectError:
         raise Impossible("no_primary_tokens") from None
+    if isinstance(found, Refused):
+        raise Impossible(found.reason, shed=found.shed)
+    ids, again = found
     if again != choice.text:
         raise Impossible("text_not_canonical")
     return ids

@@ -15,7 +15,7 @@ from proxy.compare.findings import values_incomparable
 from proxy.compare.token_stream import Reply
 from proxy.judge import sources
 from proxy.judge.arm import Answered, Arm, Refused
-from proxy.judge.case import Case, ShadowArm
+from proxy.judge.case import Case, ShadowArm, sound
 from proxy.judge.settle import Outcome
 from proxy.judge.shape import shadow_body
 from proxy.judge.sources import Tokens
@@ -74,14 +74,18 @@ def outcome(case: Case, shadow: ShadowArm, replies: Replies, tokens: Tokens | No
         case Refused(reason):
             return Outcome(name, role, Mode.FREE, incomparable=reason, footprint=shadow.arm.footprint)
         case Answered(reply, timing):
-            comparison = compare_free(
-                tokens.reply if tokens else case.primary,
-                reply,
-                source=tokens.source if tokens else Source.TEXT,
-                tau=case.taus.free,
-                greedy=True,
-                values_incomparable=values_incomparable(primary.logprob_mode, shadow.arm.logprob_mode),
-                stop=case.asked.stops(),
+            known = tokens or Tokens(case.primary, Source.TEXT)
+            comparison = sound(
+                Mode.FREE,
+                lambda: compare_free(
+                    known.reply,
+                    reply,
+                    source=known.source,
+                    tau=case.taus.free,
+                    greedy=True,
+                    values_incomparable=values_incomparable(primary.logprob_mode, shadow.arm.logprob_mode),
+                    stop=case.asked.stops(),
+                ),
             )
             return Outcome(
                 name, role, Mode.FREE, comparison, shadow_reply=reply, timing=timing, footprint=shadow.arm.footprint

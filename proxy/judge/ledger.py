@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from proxy import logs
 from proxy.config import Config
 from proxy.counters import is_alive
-from proxy.judge.examine import Examined
+from proxy.judge.desk import Done
 from proxy.judge.noise import NoiseBook
 from proxy.ledger import totals
 from proxy.ledger.judge_metrics import JudgeMetrics
@@ -27,6 +26,7 @@ from proxy.ledger.store_error import StoreError
 logger = logging.getLogger("parhelion")
 
 _NOISE = "noise"
+_NOISE_EVERY = 5.0
 _BURIALS, _BURIAL_PAUSE = 240, 0.5  # a drain may take minutes
 
 
@@ -46,26 +46,32 @@ class Ledger:
         self._waiting: list[asyncio.Future[None]] = []
         self._something = asyncio.Event()
         self._closing = False
+        self._noise_due = 0.0
         self._writer: asyncio.Future[None] | None = None
 
-    async def settle(self, settlements: Sequence[Settlement], examined: Examined | None) -> None:
-        """Hand settlements to the writer; returns when they are in the store, or counted as lost to it."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._pending += settlements
-        self._waiting.append(done)
+    async def settle(self, done: Done) -> None:
+        """Hand settlements to the writer; returns when they are in the store, or counted as lost to it. Once called, they settle."""
+        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pending += done.settlements
+        self._waiting.append(told)
         self._something.set()
-        await asyncio.shield(done)
-        if examined is not None:
-            self._take_in(settlements, examined)
+        await asyncio.shield(told)
+        try:
+            self._take_in(done)
+        except Exception:  # what has settled must not settle again because of what was to be learned from it
+            logger.exception("learning_failed")
 
-    def _take_in(self, settlements: Sequence[Settlement], examined: Examined) -> None:
+    def _take_in(self, done: Done) -> None:
         """Learn and count only what has settled."""
+        examined = done.examined
+        if examined is None:
+            return
         if examined.source is not None:
             self.metrics.primary_tokens_source(examined.source)
-        for one, outcome in zip(settlements, examined.outcomes, strict=True):
-            if one.record is None:
-                continue
-            self.metrics.observe_comparison(one.record)
+        for one in done.settlements:
+            if one.record is not None:
+                self.metrics.observe_comparison(one.record)
+        for outcome in examined.outcomes:
             if outcome.comparison is not None and examined.asked is not None:
                 self.noise.learn(examined.asked.model, outcome.comparison, control=outcome.role == "control")
 
@@ -87,11 +93,19 @@ class Ledger:
     async def _write(self, batch: list[Settlement]) -> None:
         whole = self._owed + batch
         try:
-            await asyncio.to_thread(self.store.settle, whole, state={_NOISE: self.noise.encode()})
+            await asyncio.to_thread(self.store.settle, whole, state=self._learned())
             self._owed = []
         except StoreError as error:
             logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=len(batch))
             self._owed += shed_of(batch)
+
+    def _learned(self) -> dict[str, bytes]:
+        """The noise book, now and then: it only has to survive a restart nearly up to date."""
+        now = time.monotonic()
+        if now < self._noise_due and not self._closing:
+            return {}
+        self._noise_due = now + _NOISE_EVERY
+        return {_NOISE: self.noise.encode()}
 
     async def reconcile(self, incarnation: str, handed_over: int) -> None:
         """Count as shed what this incarnation handed over and no judge has settled. Nothing of it may be in flight."""
@@ -144,6 +158,5 @@ class Ledger:
         self._something.set()
         if self._writer is not None:
             await asyncio.wait([self._writer], timeout=30.0)
-        if self._owed:
-            await self._write([])
+        await self._write([])  # what is owed, and what was learned last
         self.store.close()

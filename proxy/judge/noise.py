@@ -1,10 +1,12 @@
 """What this judge has learned of the primary's noise: the near-tie thresholds for the next exchange, per model and mode.
 
 House rules. Ask before the comparison, learn after it has settled: a threshold never comes from the data it judges. The book goes into the
-store in the same transaction as the settlements it was learned from.
+store every few seconds, with settlements.
 """
 
 from __future__ import annotations
+
+import hashlib
 
 import msgspec
 
@@ -14,6 +16,7 @@ from proxy.compare.near_tie import Noise, Tau, learn, threshold
 #: Models beyond this share one entry: the label bound of the metrics, for the same reason.
 _MODELS = 50
 _OTHER = "other"
+_LONGEST = 128  # a longer name is kept as its hash: what a client calls a model must not fill our memory
 
 
 class Taus(msgspec.Struct, frozen=True):
@@ -60,7 +63,12 @@ class NoiseBook:
         return msgspec.msgpack.encode(self._pages)
 
     def _page(self, model: str, mode: Mode) -> Noise:
-        key = f"{mode.value}\0{model}"
+        name = (
+            model
+            if len(model) <= _LONGEST
+            else hashlib.blake2b(model.encode(errors="replace"), digest_size=12).hexdigest()
+        )
+        key = f"{mode.value}\0{name}"
         if key not in self._pages and len(self._pages) >= 2 * _MODELS:
             key = f"{mode.value}\0{_OTHER}"
         return self._pages.setdefault(key, Noise())

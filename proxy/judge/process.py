@@ -1,7 +1,7 @@
 """The judge process: takes exchanges in, examines them, settles them in the store, keeps its metrics; stops in order.
 
 House rules. The composition of the judge's parts, with their lifetimes; it decides nothing about a comparison. Everything taken from the intake is
-settled exactly once, whatever happens to it: a fault of ours is an outcome too (``incomparable{judge_error}``), and it is logged without its text.
+settled exactly once, whatever happens to it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,13 @@ from pathlib import Path
 
 from proxy import logs
 from proxy.config import Config
-from proxy.exchange import Exchange
+from proxy.judge.desk import Desk
 from proxy.judge.engines import Engines
 from proxy.judge.examine import Examiner
 from proxy.judge.intake import Intake
 from proxy.judge.ledger import Ledger
-from proxy.judge.request import Unreadable, read_request
-from proxy.judge.settle import Policy, settlement
+from proxy.judge.settle import Policy
 from proxy.ledger.judge_metrics import JudgeMetrics
-from proxy.ledger.record import Settlement
-from proxy.traffic import sample
 
 logger = logging.getLogger("parhelion")
 
@@ -34,7 +31,7 @@ _DRAIN = 10.0  # seconds to finish what waits when told to stop; the rest is she
 
 
 class Judge:
-    """One judge process."""
+    """One judge process. Raises StoreError when there is no store to write to."""
 
     def __init__(self, config: Config, incarnation: str) -> None:
         self.config, self.incarnation = config, incarnation
@@ -56,8 +53,7 @@ class Judge:
             capture_bytes=config.limits.capture_bytes,
             noise=self.ledger.noise,
         )
-        self.arms = tuple((shadow.name, mode) for shadow in config.shadows for mode in shadow.modes)
-        self._undecided: set[str] = set()
+        self.desk = Desk(config, self.examiner, self.metrics)
 
     async def run(self, ready: Callable[[], None], stop: asyncio.Event) -> int:
         """Serve until ``stop``; then finish or shed what is left."""
@@ -88,68 +84,23 @@ class Judge:
         return 0
 
     async def _work(self) -> None:
+        """Take, work, settle, one after another. What was handed to the ledger is settled there even if we are cancelled meanwhile."""
         while (exchange := await self.intake.take()) is not None:
-            if exchange.offered:
-                self._undecided.add(exchange.id)
+            stopping = False
             try:
-                await self._one(exchange)
+                done = await self.desk.work(exchange)
             except asyncio.CancelledError:
-                await self._shed(exchange, "shutdown")
-                raise
-            except Exception:
-                logger.exception("judge_error")  # the formatter writes where and what kind, never its text
-                await self.ledger.settle(
-                    [self._same(exchange, *arm, "incomparable", "judge_error") for arm in self.arms], None
-                )
+                done, stopping = self.desk.instead(exchange, "shed", "shutdown"), True
+            try:
+                await self.ledger.settle(done)
             finally:
-                self._undecided.discard(exchange.id)
                 self.intake.settled(exchange.incarnation)
-
-    async def _one(self, exchange: Exchange) -> None:
-        if exchange.offered and not await self._sampled(exchange):
-            return
-        self.metrics.mirror_lag(max(0.0, time.time() - exchange.started - exchange.end_us / 1e6))
-        for shadow, mode in self.arms:
-            self.metrics.in_flight(shadow, mode, 1)
-        try:
-            examined = await self.examiner.examine(exchange)
-        finally:
-            for shadow, mode in self.arms:
-                self.metrics.in_flight(shadow, mode, -1)
-        settlements = [
-            settlement(exchange, examined.asked, examined.primary, outcome, examined.context)
-            for outcome in examined.outcomes
-        ]
-        await self.ledger.settle(settlements, examined)
-
-    async def _sampled(self, exchange: Exchange) -> bool:
-        """Settle a rule that needs the body; what cannot be read fits no rule and is held against the general rate."""
-        try:
-            body = read_request(exchange, self.config.limits.capture_bytes).body
-        except Unreadable:
-            body = {}
-        path = exchange.target.partition("?")[0]
-        salt = self.config.sampling.salt or ""
-        chosen = sample.settle(self.config.sampling, u=exchange.u, salt=salt, path=path, body=body)
-        self._undecided.discard(exchange.id)
-        await self.ledger.settle([self._same(exchange, "", "", "sampled" if chosen else "not_sampled", "")], None)
-        return chosen
-
-    @staticmethod
-    def _same(exchange: Exchange, shadow: str, mode: str, outcome: str, reason: str) -> Settlement:
-        return Settlement(exchange.incarnation, shadow, mode, outcome, reason)
-
-    async def _shed(self, exchange: Exchange, reason: str) -> None:
-        settlements = [self._same(exchange, *arm, "shed", reason) for arm in self.arms]
-        if exchange.id in self._undecided:  # counted as sampled: nothing says that it was not
-            settlements.append(self._same(exchange, "", "", "sampled", ""))
-        await self.ledger.settle(settlements, None)
+            if stopping:
+                return
 
     async def _shed_rest(self) -> None:
         while len(self.intake) and (exchange := await self.intake.take()) is not None:
-            if exchange.offered:
-                self._undecided.add(exchange.id)
-            await self._shed(exchange, "shutdown")
+            await self.ledger.settle(self.desk.instead(exchange, "shed", "shutdown"))
             self.intake.settled(exchange.incarnation)
 
     async def _housekeeping(self) -> None:
@@ -167,8 +118,3 @@ class Judge:
             self.metrics.write(self.state)
         except OSError:
             logs.say(logger, logging.WARNING, "snapshot_failed")
-
-
-async def judge(config: Config, *, incarnation: str, ready: Callable[[], None], stop: asyncio.Event) -> int:
-    """Run a judge until ``stop`` is set."""
-    return await Judge(config, incarnation).run(ready, stop)

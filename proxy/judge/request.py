@@ -7,7 +7,7 @@ business) and never altered: ``body`` is the parsed JSON, and whoever wants anot
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import orjson
 from msgspec import Struct
@@ -16,6 +16,9 @@ from engines.dialect import Defaults, Endpoint, Json
 from proxy.exchange import Exchange
 from proxy.ledger.record import RequestFacts
 from proxy.traffic.content_coding import CodingError, decode_body
+
+#: orjson reads 1,024 levels and writes 254; only a body with so many brackets can be that deep.
+_DEEP = 250
 
 
 class Unreadable(Exception):
@@ -27,7 +30,11 @@ class Unreadable(Exception):
 
 
 class Asked(Struct, frozen=True):
-    """One readable request. ``temperature`` is the client's own value, None when omitted; ``prompts`` how many prompts it holds."""
+    """One readable request; ``prompts`` is how many prompts it holds.
+
+    ``temperature`` is the client's own value, None when omitted or, with ``temperature_known`` false, when it is there and no number (an engine
+    may take "1" for 1, or refuse it).
+    """
 
     endpoint: Endpoint
     path: str
@@ -37,13 +44,16 @@ class Asked(Struct, frozen=True):
     n: int
     prompts: int
     temperature: float | None
+    temperature_known: bool
     max_tokens: int | None
     has_tools: bool
     logprobs: bool
 
     def effective_temperature(self, defaults: Defaults) -> float | None:
         """What the engine used: the client's value, else the engine's default; None when neither is known."""
-        return self.temperature if self.temperature is not None else defaults.temperature
+        if self.temperature is not None or not self.temperature_known:
+            return self.temperature
+        return defaults.temperature
 
     def unfiltered(self, defaults: Defaults) -> bool:
         """Whether the engine drew from its own distribution as it is: temperature 1, nothing cut, penalised, biased or prescribed.
@@ -108,16 +118,25 @@ def read_request(exchange: Exchange, cap: int) -> Asked:
     endpoint = endpoint_of(path)
     if endpoint is Endpoint.OTHER:
         raise Unreadable("endpoint")
+    return asked(endpoint, path, read_body(exchange, cap))
+
+
+def read_body(exchange: Exchange, cap: int) -> Json:
+    """The request's JSON object. Raises Unreadable."""
     try:
         data = decode_body(header(exchange.request_headers, b"content-encoding"), exchange.request_body, cap)
         body = orjson.loads(data)
+        if data.count(b"[") + data.count(b"{") > _DEEP:
+            orjson.dumps(body)  # what cannot be written again cannot be sent on
     except CodingError:
         raise Unreadable("request_encoding") from None
     except orjson.JSONDecodeError:
         raise Unreadable("request_not_json") from None
+    except orjson.JSONEncodeError:
+        raise Unreadable("request_too_deep") from None
     if not isinstance(body, dict):
         raise Unreadable("request_not_json")
-    return asked(endpoint, path, body)
+    return body
 
 
 def endpoint_of(path: str) -> Endpoint:
@@ -143,11 +162,16 @@ def asked(endpoint: Endpoint, path: str, body: Json) -> Asked:
         stream=body.get("stream") is True,
         n=n if isinstance(n, int) and n > 0 else 1,
         prompts=_prompts(endpoint, body),
-        temperature=float(temperature) if isinstance(temperature, int | float) else None,
+        temperature=float(temperature) if _is_number(temperature) else None,
+        temperature_known=temperature is None or _is_number(temperature),
         max_tokens=_limit(body),
         has_tools=bool(body.get("tools") or body.get("functions")),
         logprobs=logprobs is True or (isinstance(logprobs, int) and endpoint is Endpoint.COMPLETIONS),
     )
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _limit(body: Mapping[str, Any]) -> int | None:

@@ -33,6 +33,7 @@ _IDEMPOTENT = frozenset({b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE", b"TRACE
 _REPLAYABLE = 64 << 10  # a larger body is not kept for a second sending
 _WAITING = 64 << 10  # body bytes that may wait for a connection before the client is held
 _SMALL = 4096  # below this a chunk is joined with its frame, above it is written by reference
+_STREAM_ENDS = (b"data: [DONE]\n\n", b"data: [DONE]\r\n\r\n", b"data:[DONE]\n\n")
 _CLIENT_CLOSED = 499  # nginx's code for "client closed request"
 
 
@@ -40,7 +41,7 @@ class Relay:
     """Made by the client side for an accepted head; ``start`` once the bytes that came with it are in."""
 
     __slots__ = (
-        "_asked", "_began", "_blocked", "_capture", "_client", "_close", "_framing", "_head", "_injection", "_over", "_primary",
+        "_asked", "_began", "_blocked", "_capture", "_client", "_close", "_framing", "_head", "_injection", "_last", "_over", "_primary",
         "_replay", "_route", "_service", "_snapshot", "_status", "_stream", "_waiting", "_waiting_size", "began_reply", "method",
         "request_sent",
     )  # fmt: skip
@@ -69,6 +70,7 @@ class Relay:
         self._framing = Framing.NONE
         self._close = False
         self._stream = False
+        self._last = b""  # of a stream: the latest piece
         self._over = False
         self._asked = False
         service.open_exchanges += 1
@@ -117,8 +119,12 @@ class Relay:
         """Break off, since the client left: the primary must not work for nobody."""
         if self._over:
             return
-        self._service.counters.add(Slot.CLIENT_DISCONNECTS)
         self._drop_primary()
+        if self._stream and self._last.endswith(_STREAM_ENDS):
+            # It has read the end of the events and did not wait for that of the framing, as OpenAI's own client does.
+            self._finish(Ended.COMPLETE, code=self._status)
+            return
+        self._service.counters.add(Slot.CLIENT_DISCONNECTS)
         self._finish(Ended.CLIENT_GONE, code=_CLIENT_CLOSED)
 
     def client_blocked(self) -> None:
@@ -189,6 +195,8 @@ class Relay:
                 self._frame(piece, out)
             else:
                 self._emit(*injection.piece(piece), out)
+        if pieces:
+            self._last = pieces[-1]
         if out:
             self._client.write(out)
 

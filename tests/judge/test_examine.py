@@ -357,3 +357,41 @@ def test_alternatives_are_bounded_by_what_the_engine_gives() -> None:
         assert arm.most(50) == 20
 
     run(test)
+
+
+def test_a_trial_that_breaks_off_does_not_take_the_shadow_out_for_good() -> None:
+    async def test(bench: Bench) -> None:
+        arm = next(shadow.arm for shadow in bench.examiner.shadows if shadow.role == "candidate")
+        for _ in range(5):
+            arm.guard.failed(-10.0)
+
+        async def breaks_off(_: Any) -> None:
+            raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            await arm.admitted(breaks_off, "x")
+        assert of(await bench.ask(ASKED), "candidate", Mode.FREE).comparison.outcome == "identical"
+        assert not arm.guard.circuit_open
+
+    run(test)
+
+
+def test_a_comparison_that_fails_takes_only_its_own_arm_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from proxy.judge import free
+
+    real = free.compare_free
+
+    def compare(primary: Any, shadow: Any, **more: Any) -> Any:
+        if shadow.choices[0].text != primary.choices[0].text:
+            raise OverflowError
+        return real(primary, shadow, **more)
+
+    monkeypatch.setattr(free, "compare_free", compare)
+
+    async def test(bench: Bench) -> None:
+        examined = await bench.ask(ASKED)
+        assert reason(examined, "candidate", Mode.FREE) == "judge_error"
+        assert of(examined, "candidate", Mode.FORCED).comparison.outcome == "scored"
+        assert of(examined, "control", Mode.FREE).comparison.outcome == "identical"
+
+    run(test, noise=1.5, seed=7)

@@ -69,3 +69,13 @@ def test_failed_trials_double_the_pause_up_to_its_bound() -> None:
         pauses.append(step)
         guard.failed(now)
     assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+
+
+def test_a_trial_that_said_nothing_makes_room_for_the_next() -> None:
+    guard = Guard()
+    for _ in range(5):
+        guard.failed(0.0)
+    assert guard.admit(1.0) is None
+    assert guard.admit(2.0) == "circuit_open"
+    guard.released()
+    assert guard.admit(2.0) is None

@@ -82,6 +82,19 @@ def test_effective_temperature_is_the_clients_else_the_engines_else_unknown() ->
     assert omitted.effective_temperature(Defaults()) is None
 
 
+@pytest.mark.parametrize("value", ["1", "0", True, [], {}])
+def test_a_temperature_that_is_no_number_is_unknown_and_never_the_default(value: object) -> None:
+    found = asked(Endpoint.CHAT, "/", chat(temperature=value))  # type: ignore[arg-type]
+    assert found.effective_temperature(Defaults(temperature=0.0)) is None
+
+
+def test_a_body_too_deep_to_be_written_again_is_said_so() -> None:
+    body = b'{"model": "m", "x": ' + b"[" * 300 + b"]" * 300 + b"}"
+    with pytest.raises(Unreadable, match="request_too_deep"):
+        read_request(exchange(body), 10_000)
+    assert read_request(exchange(b'{"model": "m", "x": ' + b"[" * 200 + b"]" * 200 + b"}"), 10_000).model == "m"
+
+
 def test_unfiltered_needs_temperature_one_and_nothing_that_bends_the_distribution() -> None:
     plain = Defaults(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0)
     assert asked(Endpoint.CHAT, "/", chat()).unfiltered(plain)  # type: ignore[arg-type]

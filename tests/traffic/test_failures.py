@@ -180,6 +180,31 @@ def test_a_client_that_leaves_takes_the_primary_call_with_it(moment: str, state:
     uvloop.run(main())
 
 
+def test_a_client_that_leaves_at_the_end_of_the_events_has_had_its_reply(state: Path) -> None:
+    """OpenAI's own client closes at [DONE], which may be before the last chunk of the framing has come."""
+
+    async def main() -> None:
+        async def behave(connection: Connection) -> None:
+            await connection.head()
+            await connection.send(STREAM, chunk(b"data: 1\n\n"), chunk(b"data: [DONE]\n\n"))
+            while await connection.read_raw():
+                pass
+
+        async with judging(state) as judge, Engine(behave) as engine, proxied(engine.url, state) as proxy:
+            async with Wire(proxy.address) as wire:
+                await wire.send(post(b"{}"))
+                await wire.until(b"[DONE]\n\n")
+            [exchange] = await judge.until(1)
+            assert exchange.ended is Ended.COMPLETE
+            assert b"".join(piece for _, piece in exchange.pieces) == b"data: 1\n\ndata: [DONE]\n\n"
+            assert proxy[Slot.CLIENT_DISCONNECTS] == 0
+            assert ("chat_completions", 200, 1) in list(proxy.counters.requests())
+            await proxy.until(Slot.CLIENT_CONNECTIONS, 0)
+            assert proxy.balanced()
+
+    uvloop.run(main())
+
+
 def test_slow_readers_hold_the_engine_and_bounded_memory(state: Path) -> None:
     """Each side's buffer holds at most one read (256 KiB) above its high-water mark (64 KiB)."""
     block = b"x" * (64 << 10)

@@ -1,0 +1,83 @@
+"""From an exchange to its settlements: the sampling rule that needed the body, the examination, and what stands in for it when it fails.
+
+House rules. Settles nothing itself: whoever asks gets the whole list and hands it on once. A fault of ours is an outcome
+(``incomparable{judge_error}``), and is logged without its text, which may quote what a peer sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from msgspec import Struct
+
+from proxy.config import Config
+from proxy.exchange import Exchange
+from proxy.judge.examine import Examined, Examiner
+from proxy.judge.request import Unreadable, read_body
+from proxy.judge.settle import settlement
+from proxy.ledger.judge_metrics import JudgeMetrics
+from proxy.ledger.record import Settlement
+from proxy.traffic import sample
+
+logger = logging.getLogger("parhelion")
+
+
+class Done(Struct, frozen=True):
+    """What to settle of one exchange. ``examined`` is None when it was not examined to the end."""
+
+    settlements: tuple[Settlement, ...]
+    examined: Examined | None = None
+
+
+class Desk:
+    """Where exchanges are worked on."""
+
+    def __init__(self, config: Config, examiner: Examiner, metrics: JudgeMetrics) -> None:
+        self.config, self.examiner, self.metrics = config, examiner, metrics
+        self.arms = tuple((shadow.name, mode) for shadow in config.shadows for mode in shadow.modes)
+
+    async def work(self, exchange: Exchange) -> Done:
+        """Do all that is to be done. Raises nothing but cancellation."""
+        try:
+            if exchange.offered and not self._chosen(exchange):
+                return Done((Settlement(exchange.incarnation, "", "", "not_sampled"),))
+            return await self._examine(exchange)
+        except Exception:
+            logger.exception("judge_error")  # the formatter writes where and what kind
+            return self.instead(exchange, "incomparable", "judge_error")
+
+    def instead(self, exchange: Exchange, outcome: str, reason: str) -> Done:
+        """The same end for every shadow and mode. What was only offered counts as sampled: nothing says that it was not."""
+        ends = tuple(Settlement(exchange.incarnation, *arm, outcome, reason) for arm in self.arms)
+        return Done((*_decision(exchange), *ends))
+
+    def _chosen(self, exchange: Exchange) -> bool:
+        """Settle a rule that needs the body; what cannot be read fits no rule and is held against the general rate."""
+        try:
+            body = read_body(exchange, self.examiner.inflated)
+        except Unreadable:
+            body = {}
+        path = exchange.target.partition("?")[0]
+        salt = self.config.sampling.salt or ""
+        return sample.settle(self.config.sampling, u=exchange.u, salt=salt, path=path, body=body)
+
+    async def _examine(self, exchange: Exchange) -> Done:
+        self.metrics.mirror_lag(max(0.0, time.time() - exchange.started - exchange.end_us / 1e6))
+        for arm in self.arms:
+            self.metrics.in_flight(*arm, 1)
+        try:
+            examined = await self.examiner.examine(exchange)
+        finally:
+            for arm in self.arms:
+                self.metrics.in_flight(*arm, -1)
+        ends = tuple(
+            settlement(exchange, examined.asked, examined.primary, outcome, examined.context)
+            for outcome in examined.outcomes
+        )
+        return Done((*_decision(exchange), *ends), examined)
+
+
+def _decision(exchange: Exchange) -> tuple[Settlement, ...]:
+    """That it was sampled, where the live path left that to us."""
+    return (Settlement(exchange.incarnation, "", "", "sampled"),) if exchange.offered else ()

@@ -1,0 +1,116 @@
+"""One exchange to its settlements: whatever fails, every shadow and mode has exactly one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from proxy.config import Config, Primary, Records, Rule, Sampling, Shadow
+from proxy.config import Match as RuleMatch
+from proxy.exchange import Ended, Exchange
+from proxy.judge.desk import Desk, Done
+from proxy.judge.examine import Examined
+from proxy.judge.ledger import Ledger
+from proxy.judge.settle import Context, Policy
+from proxy.ledger.judge_metrics import JudgeMetrics
+
+ARMS = [("a", "free"), ("a", "forced"), ("b", "free"), ("b", "forced")]
+
+
+def config(tmp_path: Path, sampling: Sampling = Sampling()) -> Config:
+    return Config(
+        primary=Primary(url="http://p"),
+        shadows=(Shadow("a", "http://a"), Shadow("b", "http://b", role="control")),
+        state=str(tmp_path),
+        sampling=sampling,
+        records=Records(url=f"sqlite:///{tmp_path / 'r.db'}"),
+    )
+
+
+def exchange(body: bytes = b"{}", *, offered: bool = False, u: float | None = 0.5) -> Exchange:
+    return Exchange(
+        "x", "t0", 0.0, u, "POST", "/v1/embeddings", (), body, 200, (), (), 0, 0, Ended.COMPLETE, offered=offered
+    )  # fmt: skip
+
+
+class Broken:
+    """An examiner that fails."""
+
+    inflated = 1 << 20
+
+    async def examine(self, _: Exchange) -> Examined:
+        raise OverflowError
+
+
+def ends(done: Done) -> Counter[tuple[str, str, str, str]]:
+    return Counter((one.shadow, one.mode, one.outcome, one.reason) for one in done.settlements)
+
+
+def test_a_fault_of_ours_is_one_outcome_for_every_arm(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+    done = asyncio.run(Desk(settings, Broken(), JudgeMetrics(settings)).work(exchange()))  # type: ignore[arg-type]
+    assert ends(done) == Counter({(*arm, "incomparable", "judge_error"): 1 for arm in ARMS})
+
+
+def test_what_was_offered_is_decided_by_its_body_and_counted_once(tmp_path: Path) -> None:
+    rules = Sampling(rate=0.0, rules=(Rule(RuleMatch(model="m*"), 1.0),))
+    settings = config(tmp_path, rules)
+    desk = Desk(settings, Broken(), JudgeMetrics(settings))  # type: ignore[arg-type]
+    refused = asyncio.run(desk.work(exchange(b'{"model": "other"}', offered=True)))
+    assert ends(refused) == Counter({("", "", "not_sampled", ""): 1})
+    chosen = asyncio.run(desk.work(exchange(b'{"model": "mine"}', offered=True)))
+    assert ends(chosen)["", "", "sampled", ""] == 1
+    assert len(chosen.settlements) == 5
+    unreadable = asyncio.run(desk.work(exchange(b"{", offered=True)))
+    assert ends(unreadable) == Counter({("", "", "not_sampled", ""): 1})
+
+
+def test_a_key_that_cannot_be_made_counts_as_sampled_and_is_an_error_of_ours(tmp_path: Path) -> None:
+    settings = config(tmp_path, Sampling(rate=0.5, by="conversation"))
+    deep = b'{"messages": [' + b'{"a":' * 300 + b"1" + b"}" * 300 + b"]}"
+    done = asyncio.run(Desk(settings, Broken(), JudgeMetrics(settings)).work(exchange(deep, offered=True, u=None)))  # type: ignore[arg-type]
+    found = ends(done)
+    assert sum(found[key] for key in found if not key[0]) == 1  # decided, one way or the other
+
+
+def test_what_was_to_be_learned_cannot_make_it_settle_twice(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+
+    async def main() -> None:
+        ledger = Ledger(settings, JudgeMetrics(settings))
+        writing = asyncio.ensure_future(ledger.run())
+        examined = Examined(None, None, None, (), Context(Policy("hash", b"s")))
+        desk = Desk(settings, Broken(), JudgeMetrics(settings))  # type: ignore[arg-type]
+
+        def fails(_: Any) -> None:
+            raise OverflowError
+
+        ledger._take_in = fails  # type: ignore[method-assign]
+        await ledger.settle(Done(desk.instead(exchange(), "incomparable", "endpoint").settlements, examined))
+        counts = ledger.store.counts()
+        assert sum(counts.values()) == 4
+        await ledger.close()
+        await writing
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_wait_settles_once(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+
+    async def main() -> None:
+        ledger = Ledger(settings, JudgeMetrics(settings))
+        desk = Desk(settings, Broken(), JudgeMetrics(settings))  # type: ignore[arg-type]
+        waiting = asyncio.ensure_future(ledger.settle(desk.instead(exchange(), "incomparable", "endpoint")))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        writing = asyncio.ensure_future(ledger.run())
+        await ledger.settle(desk.instead(exchange(), "shed", "shutdown"))
+        assert sum(ledger.store.counts().values()) == 8  # both, each once
+        await ledger.close()
+        await writing
+
+    asyncio.run(main())
