@@ -24,18 +24,21 @@ _LITERAL = re.compile(r"bytes:((?:\\x[0-9a-f]{2})+)")
 
 _NOT_LISTED = -9999.0
 _LOWEST = -3e38
+#: A logprob may exceed 0 by rounding: float32 numbers of some thousand, the largest logits there are, lie up to 5e-4 apart. What exceeds it by more
+#: is a raw logit (vLLM's ``--logprobs-mode raw_logits``) or rubbish, and no probability.
+_ROUNDING = 1e-3
 _REPLACEMENT = b"\xef\xbf\xbd"
 
 
 def number(value: Any) -> float | None:
-    """Return a logprob in nats, None for null, NaN, an infinity or a sentinel."""
+    """Return a logprob in nats, None for null, NaN, an infinity, a sentinel or a number that is above 0 by more than rounding."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
         logprob = float(value)
     except OverflowError:
         return None
-    if not math.isfinite(logprob) or logprob == _NOT_LISTED or logprob <= _LOWEST:
+    if not math.isfinite(logprob) or logprob == _NOT_LISTED or not _LOWEST < logprob <= _ROUNDING:
         return None
     return logprob
 

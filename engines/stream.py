@@ -103,7 +103,8 @@ def _take_choice(into: _Choice, choice: Json) -> None:
         channel, text = _take_delta(into, choice["message"])
     _take_logprobs(into, choice.get("logprobs"), channel, text)
     if isinstance(choice.get("token_ids"), list):
-        into.token_ids = (into.token_ids or []) + choice["token_ids"]
+        into.token_ids = into.token_ids or []
+        into.token_ids += choice["token_ids"]
     if into.prompt_token_ids is None:
         into.prompt_token_ids = choice.get("prompt_token_ids")
     if choice.get("finish_reason") is not None:

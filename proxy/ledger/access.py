@@ -14,6 +14,8 @@ from msgspec import Struct
 
 #: Open to everybody, whatever is configured.
 OPEN = frozenset({"healthz", "readyz"})
+#: Every name that ``admin_public`` may hold; ``records`` includes each single record.
+PAGES = OPEN | {"index", "metrics", "report", "records"}
 
 
 class Rules(Struct, frozen=True):

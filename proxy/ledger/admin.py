@@ -28,7 +28,8 @@ from proxy.ledger.store_error import StoreError
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _READS_AT_ONCE = 4
-_HEADERS = {
+#: On every answer of this port.
+HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
@@ -76,7 +77,7 @@ def make_admin(
 
     async def records(request: web.Request) -> web.Response:
         async with reads:
-            return _json(await asyncio.to_thread(_records, config, dict(request.query)))
+            return _json(await asyncio.to_thread(_records, config, list(request.query.items())))
 
     async def record(request: web.Request) -> web.Response:
         async with reads:
@@ -114,7 +115,7 @@ def _report(config: Config, command: str, now: float) -> dict[str, Any]:
         return build_report(config, found.store, found.terms, command=command, now=now)
 
 
-def _records(config: Config, query: dict[str, str]) -> dict[str, Any]:
+def _records(config: Config, query: list[tuple[str, str]]) -> dict[str, Any]:
     with Store.open_read_only(config.records.url) as store:
         return listing(store, query)
 
@@ -156,8 +157,10 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 async def _finish(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(_HEADERS)
+    response.headers.update(HEADERS)
     response.headers.pop("Server", None)  # no banner: versions are nobody's business
+    if isinstance(response, web.HTTPExpectationFailed):  # aiohttp's own text quotes the header
+        response.text = "the only expectation met here is 100-continue\n"
 
 
 def _json(value: dict[str, Any]) -> web.Response:

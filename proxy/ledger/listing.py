@@ -6,8 +6,8 @@ House rules. A question that is not understood is refused with the name of what 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
@@ -28,6 +28,7 @@ _WORDS = {
     "exchange": "exchange",
     "after": "after",
 }
+_KNOWN = frozenset({*_WORDS, "since", "until", "limit", "order"})
 _MOST = 1000
 _DEFAULT = 100
 
@@ -36,10 +37,13 @@ class QueryError(Exception):
     """A parameter is not understood; the text names it and what would be."""
 
 
-def wanted(query: Mapping[str, str]) -> Filter:
-    """Turn query parameters into a filter; newest first unless ``order=oldest``. Raises QueryError."""
+def wanted(query: Sequence[tuple[str, str]]) -> Filter:
+    """Turn query parameters, as they came, into a filter; newest first unless ``order=oldest``. Raises QueryError."""
     fields: dict[str, Any] = {"limit": _DEFAULT, "newest_first": True}
-    for name, value in query.items():
+    names = [name for name, _ in query]
+    for name, value in query:
+        if name in _KNOWN and names.count(name) > 1:
+            raise QueryError(f"{name}: given more than once; give it once")
         if name in _WORDS:
             fields[_WORDS[name]] = value
         elif name in {"since", "until"}:
@@ -51,8 +55,7 @@ def wanted(query: Mapping[str, str]) -> Filter:
                 raise QueryError("order: give newest or oldest")
             fields["newest_first"] = value == "newest"
         else:
-            known = ", ".join(sorted([*_WORDS, "since", "until", "limit", "order"]))
-            raise QueryError(f"unknown parameter; known are {known}")
+            raise QueryError(f"unknown parameter; known are {', '.join(sorted(_KNOWN))}")
     return Filter(**fields)
 
 
@@ -66,12 +69,12 @@ def moment(name: str, value: str) -> float:
         return seconds
     try:
         parsed = datetime.fromisoformat(value)
-    except ValueError:
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         raise QueryError(f"{name}: give Unix seconds or a time such as 2026-01-31T12:00:00Z") from None
-    return (parsed if parsed.tzinfo else datetime.fromisoformat(value + "+00:00")).timestamp()
 
 
-def listing(store: Store, query: Mapping[str, str]) -> dict[str, Any]:
+def listing(store: Store, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Return ``records`` in short and ``next``: the id to give as ``after``, null at the end. Raises QueryError, StoreError."""
     asked = wanted(query)
     limit = asked.limit or _DEFAULT
@@ -107,6 +110,6 @@ def brief(record: Record) -> dict[str, Any]:
 
 
 def _limit(value: str) -> int:
-    if value.isascii() and value.isdigit() and 1 <= int(value[:6]) <= _MOST:
+    if value.isascii() and value.isdigit() and len(value) <= len(str(_MOST)) and 1 <= int(value) <= _MOST:
         return int(value)
     raise QueryError(f"limit: give a number from 1 to {_MOST}")

@@ -1,6 +1,7 @@
 """Deltas of every engine's making merged into the whole reply."""
 
 import json
+import time
 
 import pytest
 
@@ -161,3 +162,18 @@ def test_continuous_usage_ends_with_the_last():
     first = {**delta({"content": "a"}), "usage": {"prompt_tokens": 3, "completion_tokens": 1}}
     last = {**delta({"content": "b"}, "stop"), "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
     assert read(first, last).completion_tokens == 2
+
+
+def test_many_small_events_take_time_in_proportion():
+    def seconds(number):
+        chunk = b'data: {"choices": [{"index": 0, "text": "a", "token_ids": [1], "logprobs": {"tokens": ["a"]}}]}\n\n'
+        found = SseReader().feed(chunk * number)
+        started = time.process_time()
+        merged, _ = merge(found)
+        took = time.process_time() - started
+        assert merged["choices"][0]["token_ids"] == [1] * number
+        assert merged["choices"][0]["logprobs"]["tokens"] == ["a"] * number
+        return took
+
+    # Five times as many: five times as long when linear, twenty-five times when each event copies what came before.
+    assert seconds(100_000) < 12 * max(min(seconds(20_000) for _ in range(2)), 0.05)

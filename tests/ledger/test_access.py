@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.ledger.access import Rules, hostname, is_loopback, refusal
+from proxy.ledger.access import OPEN, PAGES, Rules, hostname, is_loopback, refusal
 
 LOCAL = Rules(loopback=True, token=None, public=frozenset({"metrics"}))
 NET = Rules(loopback=False, token="s3cret", public=frozenset({"metrics"}))
@@ -70,3 +70,9 @@ def test_no_header_raises(host, authorization):
     assert refusal(NET, "report", host, authorization) is not None
     hostname(host)
     is_loopback(host)
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_every_page_that_can_be_named_public_is_public_then(page):
+    assert refusal(Rules(False, "s3cret", frozenset({page})), page, "10.0.0.7", None) is None
+    assert (refusal(Rules(False, "s3cret", frozenset()), page, "10.0.0.7", None) is None) == (page in OPEN)
