@@ -20,7 +20,7 @@ help:           ## what can be made
 demo: $(VENV)/demo.stamp  ## the main job on real engines and a real small model (ARGS="--json FILE --requests N --keep")
 	@$(BIN)/parhelion demo $(ARGS)
 
-demo-vllm: $(VENV)/demo.stamp vllm-env  ## the same with real vLLM bf16 twice and the fp32 reference engine (about 1.5 GB to download)
+demo-vllm: $(VENV)/demo.stamp vllm-env  ## the same with real vLLM bf16 twice and the fp32 reference engine (about 1 GB to download)
 	@$(BIN)/parhelion demo --vllm $(ARGS)
 
 test: lint unit  ## everything: style, types, layers, every test with real engines; installs what it needs
@@ -50,5 +50,5 @@ $(VENV)/test.stamp: $(VENV)/demo.stamp
 	$(BIN)/pip install --quiet --editable '.[test]'
 	@touch $@
 
-clean:          ## remove what was built here (environments included)
+clean:          ## remove what was built here, environments included (models stay in ~/.cache/parhelion)
 	rm -rf $(VENV) $(VLLM_VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

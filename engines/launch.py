@@ -144,7 +144,7 @@ def start_reference(
     python = engine_python(python)
     if not has_package(python, "torch"):
         raise EngineError(
-            f"torch is not installed for {python}: pip install 'parhelion[reference]', make vllm-env, or name another interpreter"
+            f"torch is not installed for {python}: pip install 'parhelion[reference]' (in a checkout: '.[reference]'), make vllm-env, or name another interpreter"
         )
     port = free_port() if port is None else port
     require_free("127.0.0.1", port)
@@ -183,7 +183,7 @@ def start_llama(
 ) -> EngineProcess:
     """Start llama.cpp's server on loopback, with this interpreter (extra ``llama``). One slot and one thread: runs are then bit-equal."""
     if not has_package(sys.executable, "xllamacpp"):
-        raise EngineError("xllamacpp is not installed: pip install 'parhelion[llama]'")
+        raise EngineError("xllamacpp is not installed: pip install 'parhelion[llama]' (in a checkout: '.[llama]')")
     port = free_port() if port is None else port
     require_free("127.0.0.1", port)
     command = [

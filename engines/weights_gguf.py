@@ -75,7 +75,9 @@ def convert(gguf: Path, targets: Mapping[str, Path]) -> None:
         import torch
         import transformers
     except ImportError as missing:
-        raise ConversionError(f"{missing.name} is not installed: pip install 'parhelion[reference]'") from missing
+        raise ConversionError(
+            f"{missing.name} is not installed: pip install 'parhelion[reference]' (in a checkout: '.[reference]')"
+        ) from missing
     where, name = str(gguf.parent), gguf.name
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(where, gguf_file=name)

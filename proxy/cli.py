@@ -92,10 +92,15 @@ def serve(
         return status
 
     def announce(supervisor: Supervisor, address: str) -> None:
-        shadows = ", ".join(f"{one.name} ({one.role}) {one.url}" for one in settings.shadows) or "no shadow"
+        shadows = ", ".join(f"{one.name} ({one.role}) {one.url}" for one in settings.shadows)
+        share = (
+            f"{100 * settings.sampling.rate:.4g} % of requests to {shadows}"
+            if shadows
+            else "no shadow configured: nothing is mirrored"
+        )
         sys.stdout.write(
-            f"parhelion ready: clients http://{supervisor.listening() or '-'} -> {settings.primary.url}; "
-            f"{100 * settings.sampling.rate:.4g} % of requests to {shadows}; metrics http://{address}/metrics\n"
+            f"parhelion ready: clients http://{supervisor.listening() or '-'} -> {settings.primary.url}; {share}; "
+            f"metrics http://{address}/metrics\n"
         )
         sys.stdout.flush()
 

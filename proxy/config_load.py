@@ -215,6 +215,8 @@ def _explain(message: str, tree: Tree) -> str:
     if missing:
         return f"{f'{path}.' if path else ''}{missing[1]}: is required; add it"
     shown = "" if _SECRETS.search(path) else _shown(tree, path)
+    if path.endswith("rate") and "float" in text:
+        text = "give a share from 0 to 1"
     return f"{path or 'configuration'}{shown}: {text[0].lower()}{text[1:]}"
 
 
@@ -283,6 +285,15 @@ def _check_secret(value: str | None, key: str) -> None:
         )
 
 
+def _is_ourselves(url: str, listen: tuple[str, int]) -> bool:
+    """Whether a URL leads to the address that clients are listened for on, as far as it can be told without asking a name server."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    if port != listen[1]:
+        return False
+    return host == listen[0] or (is_loopback(host) and (is_loopback(listen[0]) or listen[0] in {"0.0.0.0", "::"}))  # noqa: S104 - compared, not bound
+
+
 def _check(config: Config) -> None:
     check_url(config.primary.url, "primary.url")
     _check_secret(config.primary.api_key, "primary.api_key")
@@ -306,6 +317,14 @@ def _check(config: Config) -> None:
         raise ConfigError(
             "admin_token: is required when admin is not a loopback address; set it to ${PARHELION_ADMIN_TOKEN}"
         )
+    for key, url in (
+        ("primary.url", config.primary.url),
+        *((f"shadows[{n}].url", one.url) for n, one in enumerate(config.shadows)),
+    ):
+        if _is_ourselves(url, listen):
+            raise ConfigError(
+                f"{key}: {url} is where clients are listened for ({config.listen}); every request would come back to us: give one of them another port"
+            )
     if config.handoff != "local":
         raise ConfigError(f"handoff: {config.handoff!r} is not available in this version; use local")
     if not config.records.url.startswith("sqlite:///"):

@@ -120,7 +120,7 @@ def test_environment_addresses_lists_by_number() -> None:
             MINIMAL | {"shadows": [{"name": "x", "url": "ftp://x"}]},
             "shadows[0].url: 'ftp://x' is not an http:// or https:// URL",
         ),
-        (MINIMAL | {"sampling": {"rate": 1.5}}, "sampling.rate = 1.5: expected"),
+        (MINIMAL | {"sampling": {"rate": 1.5}}, "sampling.rate = 1.5: give a share from 0 to 1"),
         (MINIMAL | {"sampling": {"by": "header"}}, "sampling.by = 'header'"),
         (
             MINIMAL | {"sampling": {"rules": [{"match": {"modle": "x"}, "rate": 1}]}},
@@ -128,6 +128,18 @@ def test_environment_addresses_lists_by_number() -> None:
         ),
         (MINIMAL | {"timeouts": {"head": "10 parsecs"}}, "timeouts.head: '10 parsecs' is not a time such as"),
         (MINIMAL | {"limits": {"queue_bytes": "1Gib"}}, "limits.queue_bytes: '1Gib' is not a size such as"),
+        (
+            {"primary": {"url": "http://localhost:8000"}},
+            "primary.url: http://localhost:8000 is where clients are listened for (0.0.0.0:8000)",
+        ),
+        (
+            MINIMAL | {"listen": "10.0.0.1:80", "shadows": [{"name": "x", "url": "http://10.0.0.1"}]},
+            "shadows[0].url: http://10.0.0.1 is where",
+        ),
+        (
+            MINIMAL | {"shadows": [{"name": "x", "url": "http://x", "api_key": "a b"}]},
+            "shadows[0].api_key: is empty, or holds a blank",
+        ),
         (MINIMAL | {"listen": "8000"}, "listen: '8000' is not HOST:PORT"),
         (MINIMAL | {"listen": "0.0.0.0:99999"}, "listen: '0.0.0.0:99999' is not HOST:PORT"),
         (MINIMAL | {"listen": "127.0.0.1:80", "admin": "127.0.0.1:80"}, "admin: shares port 80 with listen"),

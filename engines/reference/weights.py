@@ -45,7 +45,9 @@ def load(options: ReferenceOptions) -> Loaded:
         import torch
         import transformers
     except ImportError as missing:
-        raise EngineStartError(f"{missing.name} is not installed: pip install 'parhelion[reference]'") from missing
+        raise EngineStartError(
+            f"{missing.name} is not installed: pip install 'parhelion[reference]' (in a checkout: '.[reference]')"
+        ) from missing
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     if options.threads is not None:

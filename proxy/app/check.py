@@ -30,6 +30,7 @@ from proxy.config_load import ConfigError, check_url
 from proxy.ledger.sources import open_ledgers
 
 _SECONDS = 60.0
+_NO_TLS = {"timeout", "connect_timeout", "tls", "reset"}
 _SOURCES = "parhelion_primary_tokens_source_total"
 
 
@@ -53,7 +54,10 @@ def check(config: Config, json_file: Path | None) -> int:
     for one in seen[1:]:
         _differences(console, primary, one)
     _findings(console, seen)
-    _sources(console, config, primary)
+    _limits(console, seen)
+    _advice(console, config)
+    if primary.probe is not None:
+        _sources(console, config, primary)
     problems = [line for one in seen for line in _problems(one)]
     for line in problems:
         sys.stderr.write(f"parhelion: {line}\n")
@@ -97,7 +101,8 @@ async def _ask(
             found = dialect(engine if engine != "auto" else await detect(fetch))
             return Seen(key, name, url, role, await probe(fetch, found, model, declared))
     except DialectError as error:
-        return Seen(key, name, url, role, problem=f"{error.reason}: {remedy(error.reason)}")
+        hint = "; or there is no TLS there: use http://" if url.startswith("https") and error.reason in _NO_TLS else ""
+        return Seen(key, name, url, role, problem=f"{error.reason}: {remedy(error.reason)}{hint}")
 
 
 def _problems(one: Seen) -> list[str]:
@@ -112,7 +117,7 @@ def _problems(one: Seen) -> list[str]:
 def _capabilities(seen: list[Seen]) -> Table:
     table = Table(title="Engines", title_justify="left")
     for column in ("", *(f"{one.name} ({one.role})" if one.name != one.role else one.name for one in seen)):
-        table.add_column(Text(column))
+        table.add_column(Text(column), overflow="fold")
     rows: dict[str, list[str]] = {}
     for one in seen:
         for label, value in _lines(one):
@@ -137,7 +142,7 @@ def _lines(one: Seen) -> list[tuple[str, str]]:
         "context",
     )
     if known is None:
-        return [(label, "unreachable" if label == "engine" else "") for label in labels]
+        return [(label, "not usable" if label == "engine" else "") for label in labels]
     seen, print_ = known.capabilities, known.footprint
     noise = "unknown" if seen.self_noise is None else f"median {seen.self_noise_median:.1e}, max {seen.self_noise:.1e}"
     values = (
@@ -175,6 +180,31 @@ def _findings(console: Console, seen: list[Seen]) -> None:
     for one in seen:
         for finding in one.probe.findings if one.probe else ():
             console.print(Text(f"{one.name}: {finding.finding}: {finding.text}; {finding.remedy}"))
+
+
+def _limits(console: Console, seen: list[Seen]) -> None:
+    """Say what every engine of a kind cannot do, however it is started."""
+    for name in dict.fromkeys(one.probe.dialect for one in seen if one.probe is not None):
+        for note in dialect(name).notes:
+            console.print(Text(f"{name}: {note}"))
+
+
+def _advice(console: Console, config: Config) -> None:
+    """Say what makes the numbers worth less."""
+    if config.shadows and all(shadow.role != "control" for shadow in config.shadows):
+        console.print(
+            Text(
+                "no control: there is no noise floor, and requests that ask for no logprobs are compared as text only; add a second instance of the primary's own stack with --control"
+            )
+        )
+    for shadow in config.shadows:
+        if shadow.url.rstrip("/") == config.primary.url.rstrip("/"):
+            instance = (
+                "the same instance: its batch changes with the primary's own traffic"
+                if shadow.role == "control"
+                else "the primary itself, so nothing is compared with anything else"
+            )
+            console.print(Text(f"{shadow.name} is {instance}"))
 
 
 def _sources(console: Console, config: Config, primary: Seen) -> None:
@@ -251,7 +281,7 @@ def show_footprint(url: str, other: str | None, engine: str, model: str | None, 
         return 1 if differs else 0
     table = Table(title="Footprint" if len(prints) == 1 else "Footprints", title_justify="left")
     for column in ("field", *(f"{one} [{print_.id}]" for one, print_ in zip(urls, prints, strict=True))):
-        table.add_column(Text(column))
+        table.add_column(Text(column), overflow="fold")
     marked = {one.field for one in differences if one.sure}
     for field in FIELDS:
         cells = [Text(_cell(print_, field)) for print_ in prints]

@@ -18,14 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-from aiohttp import web
 
 from proxy import logs
 from proxy.app import listeners, state
-from proxy.app.child import Assignment
+from proxy.app.child import SAID, Assignment
 from proxy.config import Config
 from proxy.config_load import ConfigError, address
 from proxy.ledger import totals
+from proxy.ledger.admin import make_admin
+from proxy.ledger.admin_server import AdminServer, listen
 
 logger = logging.getLogger("parhelion")
 
@@ -56,6 +57,7 @@ class Supervisor:
     children: list[Child] = field(default_factory=list)
     draining: bool = False
     failed: str | None = None
+    said: bool = False
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _started: bool = False
 
@@ -70,19 +72,21 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         self._place_children()
-        runner, admin = await self._serve_admin()
+        admin = await self._serve_admin()
         keepers = [asyncio.ensure_future(self._keep(child)) for child in self.children]
         try:
             if await self._wait_ready():
                 self._started = True
-                announce(self, admin)
+                announce(self, admin.address)
                 await self._stop.wait()
         finally:
             await self._shut_down(keepers)
-            await runner.cleanup()
+            await admin.close()
             for child in self.children:
                 if child.sock is not None:
                     child.sock.close()
+        if self.said:
+            return SAID
         if self.failed is not None:
             raise ConfigError(f"the {self.failed} process did not start; the log above says where it stopped")
         return 0
@@ -102,22 +106,15 @@ class Supervisor:
         if "judge" in self.roles:
             self.children.append(Child("judge", 0))
 
-    async def _serve_admin(self) -> tuple[web.AppRunner, str]:
-        from proxy.ledger.admin import make_admin
-
+    async def _serve_admin(self) -> AdminServer:
         host, port = address(self.config.admin, "admin")
         application = make_admin(self.config, ready=self.ready)
-        runner = web.AppRunner(application, access_log=None, handle_signals=False)
-        await runner.setup()
         try:
-            site = web.TCPSite(runner, host, port, reuse_port=False)
-            await site.start()
+            return await listen(application, host, port)
         except OSError as error:
-            await runner.cleanup()
             raise ConfigError(
                 f"admin: {self.config.admin} cannot be bound ({error.strerror}); choose another port"
             ) from None
-        return runner, "{}:{}".format(*runner.addresses[0][:2])
 
     async def _wait_ready(self) -> bool:
         """Until every child is up; False when told to stop before, or when one cannot start at all."""
@@ -132,20 +129,27 @@ class Supervisor:
         pause = 0.1
         while not self._stop.is_set():
             started = time.monotonic()
-            await self._start(child)
-            process = child.process
-            assert process is not None
-            code = await process.wait()
-            was_ready, child.ready = child.ready, False
+            code = await self._live(child)
+            child.ready = False
             if self._stop.is_set():
                 return
             logs.say(logger, logging.ERROR, "child_died", child=child.incarnation, status=code)
-            if not was_ready and not self._started:  # a mistake to be told of, not a fault to be ridden out
-                self.failed = child.role
+            if not self._started:  # a mistake to be told of, not a fault to be ridden out
+                self.failed, self.said = child.role, code == SAID
                 return
             child.restarts += 1
             pause = 0.1 if time.monotonic() - started > _SETTLED_AFTER else min(pause * 2, _LONGEST_PAUSE)
             await asyncio.sleep(pause)
+
+    async def _live(self, child: Child) -> int | None:
+        """One incarnation, from start to end; its exit status, None when it could not even be started."""
+        try:
+            await self._start(child)
+        except Exception:
+            logger.exception("child_not_started")
+            return None
+        assert child.process is not None
+        return await child.process.wait()
 
     async def _start(self, child: Child) -> None:
         child.incarnation = f"{child.role}{child.number}-{time.time_ns():x}"
@@ -202,6 +206,7 @@ def _root() -> str:
 
 def serve(config: Config, role: str, announce: Callable[[Supervisor, str], None]) -> int:
     """Run one replica in this process. Raises ConfigError when it cannot start."""
+    logs.set_up()
     directory = state.prepare(config)
     roles = ("traffic", "judge") if role == "all" else (role,)
     locks = [state.hold(directory, one) for one in roles]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import signal
@@ -22,6 +23,15 @@ _READY = re.compile(r"clients (http://\S+) -> .*metrics (http://\S+)/metrics")
 _STOP_GRACE = 40.0
 
 
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_libc = ctypes.CDLL(None)
+
+
+def _end_with_parent() -> None:
+    """Have the kernel stop the proxy when the demo dies, whatever kills it."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 class ProxyError(Exception):
     """The proxy did not start, or does not answer."""
 
@@ -39,6 +49,7 @@ class ProxyProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call, before any thread of ours touches the child
                 env=os.environ
                 | {
                     "PYTHONPATH": os.pathsep.join(

@@ -6,6 +6,7 @@ it is plain lines. Whatever was started is stopped, in order, however the demo e
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
 import threading
@@ -36,6 +37,8 @@ _LINE_EVERY = 15.0  # where there is no terminal
 def run(*, requests: int, json_file: Path | None, keep: bool, vllm: bool) -> int:
     """Run the demo; exit status 0 when the report was made."""
     console = Console()
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, _stop)  # also where a shell has started us in the background with it ignored
     if requests < 1:
         sys.stderr.write("parhelion: --requests: give at least 1\n")
         return 2
@@ -62,10 +65,17 @@ def run(*, requests: int, json_file: Path | None, keep: bool, vllm: bool) -> int
                 say(f"report written to {json_file}, records to {_records(json_file)}")
             if keep:
                 _keep(proxy, trio, console)
+    except KeyboardInterrupt:
+        console.print("stopped")
+        return 130
     except (Missing, WeightsError, ConversionError, EngineError, ProxyError, ClientError) as error:
         sys.stderr.write(f"parhelion: {error}\n")
         return 1
     return 0
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _settings(trio: Trio, directory: Path) -> dict[str, Any]:

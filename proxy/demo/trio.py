@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from engines.launch import engine_python, start_llama, start_reference, start_vllm
+from engines.launch import engine_python, has_package, start_llama, start_reference, start_vllm
 from engines.weights_gguf import huggingface_directories
 from proxy.demo import weights
 from proxy.demo.weights import Say
@@ -41,7 +41,9 @@ def needs(*packages: str, extra: str) -> None:
 
     absent = [name for name in packages if importlib.util.find_spec(name) is None]
     if absent:
-        raise Missing(f"{', '.join(absent)} is not installed; run `make demo`, or pip install 'parhelion[{extra}]'")
+        raise Missing(
+            f"{', '.join(absent)} is not installed; run `make demo`, or pip install 'parhelion[{extra}]' (in a checkout: '.[{extra}]')"
+        )
 
 
 @contextmanager
@@ -78,6 +80,8 @@ def with_vllm(directory: Path, say: Say) -> Iterator[Trio]:
     """Real vLLM in bf16 twice, and the fp32 reference engine as a candidate that scores what vLLM said."""
     needs("gguf", "openai", extra="demo")
     python = engine_python()
+    if not has_package(python, "vllm"):
+        raise Missing(f"{python} has no vLLM; run `make demo-vllm`, which installs it, or set PARHELION_VLLM_PYTHON")
     quantised = weights.fetch(weights.models_directory(), say)
     say("writing the weights as safetensors in fp32 and bf16")
     directories = huggingface_directories(quantised, weights.models_directory(), ("fp32", "bf16"), python=python)

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 
+from engines.capabilities import remedy
 from engines.dialect import DialectError
 from engines.probe import Probe, probe
 from engines.registry import detect, dialect
@@ -66,13 +67,13 @@ class Engines:
     async def watch(self) -> None:
         """Find out about every engine, each at its own pace."""
         primary = self.config.primary
-        todo = [self._until_known(self.primary, primary.engine, None, primary.declare)]
+        todo = [self._until_known(self.primary, primary.url, primary.engine, None, primary.declare)]
         for shadow, one in zip(self.shadows, self.config.shadows, strict=True):
             model = next(iter(one.models.values()), None)
-            todo.append(self._until_known(shadow.arm, one.engine, model, one.declare))
+            todo.append(self._until_known(shadow.arm, one.url, one.engine, model, one.declare))
         await asyncio.gather(*todo)
 
-    async def _until_known(self, arm: Arm, name: str, model: str | None, declared: Declared) -> None:
+    async def _until_known(self, arm: Arm, url: str, name: str, model: str | None, declared: Declared) -> None:
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -85,7 +86,9 @@ class Engines:
                     logging.WARNING,
                     "engine_not_ready",
                     arm=arm.name,
+                    url=url,
                     reason=error.reason,
+                    remedy=remedy(error.reason),
                     again_in_seconds=pause,
                 )
             except Exception:  # whatever an engine makes of us, it is tried again and never forgotten

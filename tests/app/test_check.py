@@ -32,6 +32,9 @@ def test_engines_that_can_be_compared(tmp_path: Path) -> None:
         )
     assert done.returncode == 0, done.stderr
     assert "usable: every engine can be compared" in done.stdout
+    assert "control is the same instance" in done.stdout
+    assert "reference: the fp32 yardstick" in done.stdout
+    assert "no control" not in done.stdout
     found = json.loads(file.read_text())
     assert found["usable"]
     assert [engine["name"] for engine in found["engines"]] == ["primary", "cand", "control"]
@@ -136,6 +139,7 @@ def test_footprints_of_two() -> None:
     fields = [each["field"] for each in json.loads(differing.stdout)["differences"]]
     assert fields == ["chat_template_hash"]
     assert single.returncode == 0
+    assert "sampling_defaults" in single.stdout
     assert "unknown" in single.stdout
 
 

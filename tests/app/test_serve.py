@@ -300,3 +300,28 @@ def test_a_state_directory_in_use_is_said_in_one_line(tmp_path: Path) -> None:
         parhelion(tmp_path / "second", "http://127.0.0.1:9", [], **same),
     ):
         pass
+
+
+def refused(tmp_path: Path, *, shadow: dict[str, Any] | None = None, **settings: Any) -> str:
+    arms = [{"name": "a", "url": "http://127.0.0.1:8"} | (shadow or {})]
+    with pytest.raises(ProxyError) as caught, parhelion(tmp_path, "http://127.0.0.1:9", arms, **settings):
+        pass
+    return str(caught.value)
+
+
+def test_a_store_that_cannot_be_had_stops_the_start_in_one_line(tmp_path: Path) -> None:
+    said = refused(tmp_path, records={"url": f"sqlite:///{tmp_path / 'no' / 'such' / 'r.db'}"})
+    assert "parhelion: records.url: " in said
+    assert "Traceback" not in (tmp_path / "proxy.log").read_text()
+
+
+def test_a_salt_that_is_none_stops_the_start_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "salt").write_bytes(b"")
+    assert "does not hold a salt" in refused(tmp_path)
+
+
+def test_sizes_and_keys_that_cannot_be(tmp_path: Path) -> None:
+    assert "limits.capture_bytes" in refused(tmp_path, limits={"capture_bytes": "99999999999GB"})
+    assert "limits.in_flight" in refused(tmp_path, limits={"in_flight": 100_000_000})
+    assert "shadows[0].api_key" in refused(tmp_path, shadow={"api_key": "k\n"})

@@ -16,10 +16,11 @@ from proxy.judge.ledger import Ledger
 from proxy.judge.settle import Context, Policy
 from proxy.ledger.judge_metrics import JudgeMetrics
 
+EVERYTHING = Sampling(rate=1.0)
 ARMS = [("a", "free"), ("a", "forced"), ("b", "free"), ("b", "forced")]
 
 
-def config(tmp_path: Path, sampling: Sampling = Sampling()) -> Config:
+def config(tmp_path: Path, sampling: Sampling = EVERYTHING) -> Config:
     return Config(
         primary=Primary(url="http://p"),
         shadows=(Shadow("a", "http://a"), Shadow("b", "http://b", role="control")),
