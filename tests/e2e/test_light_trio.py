@@ -108,7 +108,11 @@ def test_what_llama_cpp_answers_to_bad_requests_passes_through(smollm2_q4: Path,
             ("/v1/chat/completions", b"{", "application/json"),
             ("/v1/chat/completions", b"", "application/json"),
             ("/v1/chat/completions", json.dumps({"messages": "no"}).encode(), "application/json"),
-            ("/v1/chat/completions", json.dumps({"model": "other", "messages": []}).encode(), "application/json"),
+            (
+                "/v1/chat/completions",
+                json.dumps({"model": "other", "messages": [], "temperature": 0, "max_tokens": 3}).encode(),
+                "application/json",
+            ),
             (
                 "/v1/chat/completions",
                 json.dumps({"messages": [{"role": "user", "content": long_prompt}]}).encode(),

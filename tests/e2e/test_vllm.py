@@ -66,8 +66,13 @@ def test_bf16_ties_go_to_the_lowest_id_and_fp32_shows_how_far_bf16_is(
     assert ties["exact"] >= 3  # 3 % of positions, as measured
     assert ties["primary_pick"]["lowest"] >= 3
     assert ties["primary_pick"]["highest"] == ties["primary_pick"]["other"] == 0
+    # The control is the primary's own instance here, so that its batch changes with the traffic: in bf16 it may part from itself, and then
+    # where two tokens are nearly the same. Scoring is another kernel than decoding, which is the floor of forced mode.
     free = mode(found, "control", "free")
-    assert free["identical"] == free["requests"]  # one at a time, short prompts: vLLM repeats itself bit for bit
+    assert free["requests"] == len(QUESTIONS)
+    assert free["logprob_error_nats"]["median"] < 3e-2
+    floor = mode(found, "control", "forced")["logprob_error_nats"]["median"]
+    assert 3e-3 < floor < 3e-2
 
 
 def test_fp32_against_fp32(vllm_fp32: str, reference_fp32: str, tmp_path: Path) -> None:
