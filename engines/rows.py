@@ -24,21 +24,22 @@ _LITERAL = re.compile(r"bytes:((?:\\x[0-9a-f]{2})+)")
 
 _NOT_LISTED = -9999.0
 _LOWEST = -3e38
-#: A logprob may exceed 0 by rounding: float32 numbers of some thousand, the largest logits there are, lie up to 5e-4 apart. What exceeds it by more
-#: is a raw logit (vLLM's ``--logprobs-mode raw_logits``) or rubbish, and no probability.
-_ROUNDING = 1e-3
+#: No logit is as high as this (the largest seen are below 100), and its exponential is still a float. Values above 0 up to here are kept: float32
+#: logprobs exceed 0 by some 1e-6, and raw logits (vLLM's ``--logprobs-mode raw_logits``) must stay to be recognised as such by the probe; their gaps
+#: are those of logprobs.
+_HIGHEST = 500.0
 _REPLACEMENT = b"\xef\xbf\xbd"
 
 
 def number(value: Any) -> float | None:
-    """Return a logprob in nats, None for null, NaN, an infinity, a sentinel or a number that is above 0 by more than rounding."""
+    """Return a logprob in nats, None for null, NaN, an infinity, a sentinel or what is too high even for a logit."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
         logprob = float(value)
     except OverflowError:
         return None
-    if not math.isfinite(logprob) or logprob == _NOT_LISTED or not _LOWEST < logprob <= _ROUNDING:
+    if not math.isfinite(logprob) or logprob == _NOT_LISTED or not _LOWEST < logprob <= _HIGHEST:
         return None
     return logprob
 
