@@ -15,10 +15,11 @@ from typing import Any
 
 from proxy.compare import distance
 from proxy.compare.comparison import ChoiceComparison, Comparison, FlipClass, Mode, Pick
-from proxy.compare.hazard import Exposure, interval, per_thousand
+from proxy.compare.hazard import Exposure, intervals, per_thousand
 from proxy.compare.quantile import distribution, quantile
 
 Summary = dict[str, Any]
+_Ties = tuple[int, int, dict[str, int]]  # positions, ties, picks
 
 
 def summarise_free(
@@ -30,8 +31,8 @@ def summarise_free(
 ) -> Summary:
     """Summarise a shadow's ``free`` comparisons; ``control`` are the control's over the same time, for the noise floor.
 
-    ``conversations`` (one key per comparison, and the control's likewise) allow the interval of the excess (of the raw
-    hazard without a control). ``identical`` counts requests all of whose choices are. Differences of text alone are
+    ``conversations`` (one key per comparison, and the control's likewise) allow intervals: ``raw_interval``,
+    ``floor_interval``, and ``interval`` of the excess (of the raw hazard without a control). ``identical`` counts requests all of whose choices are. Differences of text alone are
     divergences of class unknown without a position, and give no exposure.
     """
     made = [one for one in comparisons if one.incomparable is None]
@@ -55,11 +56,15 @@ def summarise_free(
     hazard = _hazard(comparisons, conversations, control, control_conversations)
     if hazard:
         summary["hazard_per_1000_tokens"] = hazard
-    return summary | _expected(made) | _values(made)
+    return summary | _near_tie(made) | _expected(made) | _values(made)
 
 
 def summarise_forced(comparisons: Sequence[Comparison]) -> Summary:
-    """Summarise a shadow's ``forced`` comparisons. ``k3_is_kl`` is the share of k3's tokens for which its mean estimates a KL."""
+    """Summarise a shadow's ``forced`` comparisons.
+
+    ``flips`` are of ``flip_positions``, not of ``tokens_compared``. ``k3_is_kl`` is the share of k3's tokens for which its
+    mean estimates a KL.
+    """
     made = [one for one in comparisons if one.incomparable is None]
     choices = [choice for one in made for choice in one.choices]
     summary: Summary = {
@@ -67,6 +72,7 @@ def summarise_forced(comparisons: Sequence[Comparison]) -> Summary:
         "incomparable": _reasons(comparisons),
         "tokens_compared": sum(choice.compared for choice in choices),
         "flips": _classes(flip.kind for choice in choices for flip in choice.flips),
+        "flip_positions": sum(map(flip_positions, made)),
     }
     if choices and all(choice.primary_tokens is not None for choice in choices):
         # Some engines score a sample of each reply's positions: how many of how many there were.
@@ -77,23 +83,25 @@ def summarise_forced(comparisons: Sequence[Comparison]) -> Summary:
     agreed = [agree for choice in choices for agree in choice.top1_agree if agree is not None]
     if agreed:
         summary["top1_agreement"] = sum(agreed) / len(agreed)
-    return summary | _expected(made) | _values(made) | _divergence_estimates(made)
+    return summary | _near_tie(made) | _expected(made) | _values(made) | _divergence_estimates(made)
 
 
 def summarise_ties(free: Sequence[Comparison], forced: Sequence[Comparison] = ()) -> Summary:
     """Summarise exact ties at the top of the arms' lists, and which member each arm picked.
 
     ``exact`` of ``positions``: the primary's, from the mode that looked at more of its positions, so that a request
-    compared in both is not counted twice; ``shadow_exact`` of ``shadow_positions`` likewise. The primary's picks come with
-    its ties; the shadow's are observed in ``free`` mode only.
+    compared in both is not counted twice; ``shadow_exact`` of ``shadow_positions`` likewise. ``mode`` and ``shadow_mode`` say
+    which that was. The primary's picks come with its ties; the shadow's are observed in ``free`` mode only.
     """
-    primary = _arm_ties(max(free, forced, key=lambda made: _arm_ties(made, "primary")[0]), "primary")
-    shadow = _arm_ties(max(free, forced, key=lambda made: _arm_ties(made, "shadow")[0]), "shadow")
+    mode, primary = _widest(free, forced, "primary")
+    shadow_mode, shadow = _widest(free, forced, "shadow")
     flips = [choice.first for one in _made(free) for choice in one.choices if choice.first is not None]
     return {
+        "mode": mode.value,
         "exact": primary[1],
         "positions": primary[0],
         "primary_pick": primary[2],
+        "shadow_mode": shadow_mode.value,
         "shadow_exact": shadow[1],
         "shadow_positions": shadow[0],
         "shadow_pick": _arm_ties(free, "shadow")[2],
@@ -125,6 +133,19 @@ def value_pairs(comparison: Comparison) -> Iterator[tuple[float, float]]:
                     yield p, q
 
 
+def flip_positions(comparison: Comparison) -> int:
+    """Return how many positions could have shown a flip.
+
+    In ``free`` mode those exposed; in ``forced`` mode those at which both arms' first choices are known and a flip may be
+    claimed (of ``canonical`` tokens none is).
+    """
+    match comparison.mode:
+        case Mode.FREE:
+            return sum(choice.exposed for choice in comparison.choices)
+        case Mode.FORCED:
+            return sum(agree is not None for choice in comparison.choices for agree in choice.top1_agree)
+
+
 def _made(comparisons: Iterable[Comparison]) -> list[Comparison]:
     return [one for one in comparisons if one.incomparable is None]
 
@@ -136,6 +157,19 @@ def _reasons(comparisons: Iterable[Comparison]) -> dict[str, int]:
 def _classes(kinds: Iterable[FlipClass]) -> dict[str, int]:
     counted = Counter(kinds)
     return {kind.value: counted[kind] for kind in FlipClass}
+
+
+def _near_tie(made: Sequence[Comparison]) -> Summary:
+    """Say what near ties were judged by: the last threshold and its origin, and the range where it moved (it is learned)."""
+    used = [(one.tau, one.tau_origin) for one in made if one.tau is not None]
+    if not used:
+        return {}
+    tau, origin = used[-1]
+    found: Summary = {"tau_nats": tau, "origin": None if origin is None else origin.value}
+    low, high = min(tau for tau, _ in used), max(tau for tau, _ in used)
+    if low < high:
+        found["range_nats"] = [low, high]
+    return {"near_tie": found}
 
 
 def _expected(made: Sequence[Comparison]) -> Summary:
@@ -190,7 +224,13 @@ def _divergence_estimates(made: Sequence[Comparison]) -> Summary:
     return summary
 
 
-def _arm_ties(comparisons: Sequence[Comparison], arm: str) -> tuple[int, int, dict[str, int]]:
+def _widest(free: Sequence[Comparison], forced: Sequence[Comparison], arm: str) -> tuple[Mode, _Ties]:
+    """Return the ties of an arm in the mode that looked at more of its positions, and that mode."""
+    ours, theirs = _arm_ties(free, arm), _arm_ties(forced, arm)
+    return (Mode.FORCED, theirs) if theirs[0] > ours[0] else (Mode.FREE, ours)
+
+
+def _arm_ties(comparisons: Sequence[Comparison], arm: str) -> _Ties:
     """Return positions at which a tie would have shown, ties, and picks by kind."""
     choices: list[ChoiceComparison] = [choice for one in _made(comparisons) for choice in one.choices]
     gaps = (choice.gaps if arm == "primary" else choice.shadow_gaps for choice in choices)
@@ -209,6 +249,7 @@ def _exposures(comparisons: Sequence[Comparison], conversations: Sequence[str]) 
             conversation,
             sum(choice.first is not None for choice in one.choices),
             sum(choice.exposed for choice in one.choices),
+            sum(choice.exposed > 0 for choice in one.choices),
         )
         for one, conversation in zip(comparisons, conversations, strict=True)
         if one.incomparable is None and one.mode is Mode.FREE
@@ -230,8 +271,14 @@ def _hazard(
     base = per_thousand(sum(one.events for one in floor), sum(one.exposed for one in floor))
     if base is not None:
         hazard |= {"floor": base, "excess": raw - base}
-    if conversations and (base is None or control_conversations):
-        edges = interval(own, floor if base is not None else ())
+    if not conversations or not (base is None or control_conversations):
+        return hazard
+    found = intervals(own, floor if base is not None else ())
+    for name, edges in (
+        ("raw_interval", found.own),
+        ("floor_interval", found.floor),
+        ("interval", found.own if base is None else found.excess),
+    ):
         if edges is not None:
-            hazard["interval"] = list(edges)
+            hazard[name] = list(edges)
     return hazard

@@ -17,7 +17,7 @@ import msgspec
 
 from proxy.compare import distance
 from proxy.compare.comparison import ChoiceComparison, FlipClass, Mode
-from proxy.compare.summary import value_pairs
+from proxy.compare.summary import flip_positions, value_pairs
 from proxy.config import Config
 from proxy.ledger import labels
 from proxy.ledger.metrics import ENGINE_FIELDS
@@ -120,6 +120,7 @@ class JudgeMetrics:
         if comparison.incomparable is not None:
             return
         add("tokens_compared_total", (model, shadow, mode), sum(choice.compared for choice in comparison.choices))
+        add("flip_positions_total", (model, shadow, mode), flip_positions(comparison))
         if comparison.expected_flips is not None:
             add("expected_flips_total", (model, shadow, mode), comparison.expected_flips)
         self._flips(record, model, exemplar)

@@ -118,8 +118,9 @@ _MIRROR = (
 )  # fmt: skip
 
 _TOKENS = (
-    _counter("judge", "tokens_compared_total", _MODEL_ARM, "Token positions compared.", "denominator of every rate per token"),
+    _counter("judge", "tokens_compared_total", _MODEL_ARM, "Token positions looked at in both arms, canonical ones included.", "how much the numbers rest on; flips are of flip_positions_total, errors of their histogram's own count"),
     _counter("judge", "flips_total", (*_MODEL_ARM, "class"), "Positions at which the arms prefer (forced) or chose (free) other tokens, by class.", "the headline"),
+    _counter("judge", "flip_positions_total", _MODEL_ARM, "Positions that could show a flip: exposed (free), or both first choices known and not canonical (forced).", "denominator of flips_total"),
     _counter("judge", "expected_flips_total", _MODEL_ARM, "Flips that the control's noise alone would give at the primary's gaps.", "tells numerically noisier from wrong: flips less these is the excess"),
     _counter("judge", "exact_ties_total", (*_ARM, "arm"), "Exact ties at the top of an arm's list (arm: primary or shadow), flipped or not.", "exposure to tie-breaking; a fingerprint of the logit dtype"),
     _counter("judge", "tie_break_total", (*_ARM, "primary_pick", "shadow_pick"), "Exact ties by which member each arm picked.", "names a tie-breaking rule"),
@@ -133,7 +134,7 @@ _TOKENS = (
 
 _REQUESTS = (
     _counter("judge", "comparisons_total", (*_MODEL_ARM, "outcome"), "Comparisons by outcome.", "identical replies, by model"),
-    _counter("judge", "divergences_total", ("model", "shadow", "class"), "Free-running replies that parted, by class of the first difference.", "numerator of the hazard"),
+    _counter("judge", "divergences_total", ("model", "shadow", "class"), "Free-running replies that parted, by class of the first difference; text alone is unknown.", "how many answers differ; the hazard's numerator is flips_total{mode=free}, which leaves text alone out"),
     _counter("judge", "exposed_tokens_total", ("model", "shadow"), "Positions at which free-running replies could have parted.", "denominator of the hazard"),
     _histogram("judge", "first_divergence_token", ("shadow",), "Index (from 0) of the first differing token.", "jumps betray page, tile or window bugs", buckets=_POSITIONS),
     _histogram("judge", "output_length_ratio", ("shadow",), "Tokens of the shadow's reply per token of the primary's, each to its own end.", "longer answers cost more", buckets=_RATIOS),

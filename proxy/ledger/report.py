@@ -1,7 +1,8 @@
 """The report (schema ``parhelion.report/1``) from the records and the counts: all that is shown to people comes from this dict.
 
 House rules. Every number is summed up by ``proxy.compare.summary`` from records that ``export`` gives out, or is a term of the conservation
-law; nothing is computed twice. What was not measured is absent. There is no verdict here before there is one.
+law; nothing is computed twice. What was not measured is absent. There is no verdict here before there is one. Shadows are those
+configured and those that the store knows: what was recorded is shown, whatever the configuration says by now.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from proxy.ledger.reconcile import Arm
 from proxy.ledger.record import Record, Timing
 from proxy.ledger.remedies import advice
 from proxy.ledger.stack import stack_differences
-from proxy.ledger.store import Store
+from proxy.ledger.store import Key, Store
 
 SCHEMA = "parhelion.report/1"
 _SOURCES = list(Source)  # best first
@@ -37,6 +38,14 @@ class Gathered(Struct):
     timings: list[tuple[Timing, Timing]] = field(default_factory=list)
 
 
+class Known(Struct, frozen=True):
+    """One shadow of the report. ``role`` is "unknown" for one that is only counted: a count does not say."""
+
+    name: str
+    role: str
+    modes: tuple[str, ...]
+
+
 class Read(Struct):
     """One pass over the records. ``sources``: by exchange the best source of any of its comparisons (index into ``Source``)."""
 
@@ -45,14 +54,17 @@ class Read(Struct):
     models: Counter[str] = field(default_factory=Counter)
     footprints: dict[str, str] = field(default_factory=dict)
     exchanges: set[str] = field(default_factory=set)
+    roles: dict[str, str] = field(default_factory=dict)
+    counts: Mapping[Key, int] = field(default_factory=dict)
     records: int = 0
 
     def take(self, record: Record) -> None:
-        """Take in one record; later ones have the last word on footprints."""
+        """Take in one record; later ones have the last word on footprints and roles."""
         self.records += 1
         if record.exchange not in self.exchanges:
             self.exchanges.add(record.exchange)
             self.models[record.model] += 1
+        self.roles[record.shadow] = record.role
         for arm, footprint in (("primary", record.primary_footprint), (record.shadow, record.shadow_footprint)):
             if footprint:
                 self.footprints[arm] = footprint
@@ -76,12 +88,15 @@ def build_report(
 ) -> dict[str, Any]:
     """Build the report; JSON-ready.
 
-    ``store`` None: there is none yet. ``terms`` (see ``conservation``) give requests, sheds and what has no record; they are of all time,
+    ``store`` None: there is none yet. Shadows come in the order of the configuration, then those that only the store knows, by
+    name. ``terms`` (see ``conservation``) give requests, sheds and what has no record; they are of all time,
     so leave them out when ``wanted`` asks for a part. ``now`` is Unix seconds. Raises StoreError.
     """
     read = Read()
     footprints: dict[str, dict[str, Any]] = {}
     if store is not None:
+        if wanted is None:  # counts are of all time
+            read.counts = store.counts()
         for record in store.records(wanted):
             read.take(record)
         footprints = {arm: store.footprint(kept) or {} for arm, kept in read.footprints.items()}
@@ -106,37 +121,55 @@ def build_report(
             "sampled": terms.sampled,
             "undecided": terms.undecided,
         }
-    control = next((shadow.name for shadow in config.shadows if shadow.role == "control"), None)
-    report["shadows"] = [
-        _shadow(shadow.name, shadow.role, shadow.modes, read, control, terms, footprints) for shadow in config.shadows
-    ]
+    shadows = _known(config, read)
+    control = _floor(shadows, read)
+    report["shadows"] = [_shadow(shadow, read, control, terms, footprints) for shadow in shadows]
     return report
 
 
+def _known(config: Config, read: Read) -> list[Known]:
+    """List the configured shadows, then those only in the store; each with the modes that it has or had."""
+    had = {*read.arms, *(Arm(key.shadow, key.mode) for key in read.counts if key.shadow)}
+    configured = {shadow.name: shadow for shadow in config.shadows}
+    known: list[Known] = []
+    for name in [*configured, *sorted({arm.shadow for arm in had} - configured.keys())]:
+        shadow = configured.get(name)
+        modes = {*(shadow.modes if shadow else ()), *(arm.mode for arm in had if arm.shadow == name)}
+        role = shadow.role if shadow else read.roles.get(name, "unknown")
+        known.append(Known(name, role, tuple(mode.value for mode in Mode if mode.value in modes)))
+    return known
+
+
+def _floor(shadows: Sequence[Known], read: Read) -> str | None:
+    """Name the control that makes the noise floor: the first that has records."""
+    controls = [shadow.name for shadow in shadows if shadow.role == "control"]
+    return next((name for name in controls if Arm(name, "free") in read.arms), None)
+
+
 def _shadow(
-    name: str,
-    role: str,
-    modes: Sequence[str],
+    shadow: Known,
     read: Read,
     control: str | None,
     terms: Terms | None,
     footprints: Mapping[str, dict[str, Any]],
 ) -> dict[str, Any]:
+    name = shadow.name
     free = read.arms.get(Arm(name, "free"), Gathered())
     forced = read.arms.get(Arm(name, "forced"), Gathered())
     floor = read.arms.get(Arm(control, "free")) if control is not None and control != name else None
     own = footprints.get(name, {})
     summaries: dict[str, dict[str, Any]] = {}
-    if "free" in modes or free.comparisons:
+    if "free" in shadow.modes:
         summaries["free"] = _free(free, floor)
-    if "forced" in modes or forced.comparisons:
+    if "forced" in shadow.modes:
         summaries["forced"] = summarise_forced(forced.comparisons)
     for mode, summary in summaries.items():
-        if terms is not None and (counted := terms.arms.get(Arm(name, mode))) is not None:
-            summary.update(_counted(counted))
+        if terms is not None:
+            counted = terms.arms.get(Arm(name, mode))
+            summary.update(_counted(counted) if counted is not None else _settled(read.counts, Arm(name, mode)))
     return {
         "name": name,
-        "role": role,
+        "role": shadow.role,
         "footprint": own,
         "footprint_differences": stack_differences(footprints.get("primary", {}), own),
         "findings": _findings(chain(free.comparisons, forced.comparisons)),
@@ -164,6 +197,18 @@ def _counted(terms: ArmTerms) -> dict[str, Any]:
         "shed": {reason: n for reason, n in sorted(terms.shed.items()) if n},
         "in_flight": terms.in_flight,
     }
+
+
+def _settled(counts: Mapping[Key, int], arm: Arm) -> dict[str, Any]:
+    """Say what the store has counted of an arm that is no longer configured: nothing of it is in flight."""
+    found = {key: n for key, n in counts.items() if (key.shadow, key.mode) == arm and n}
+    if not found:
+        return {}
+    reasons: dict[str, dict[str, int]] = {
+        outcome: {key.reason: n for key, n in sorted(found.items()) if key.outcome == outcome}
+        for outcome in ("compared", "incomparable", "shed")
+    }
+    return reasons | {"compared": sum(reasons["compared"].values())}
 
 
 def _findings(comparisons: chain[Comparison]) -> list[dict[str, Any]]:

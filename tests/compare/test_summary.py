@@ -9,10 +9,12 @@ from proxy.compare.comparison import (
     FlipClass,
     Mode,
     Pick,
+    TauOrigin,
     Tie,
     TokenRef,
 )
 from proxy.compare.summary import (
+    flip_positions,
     summarise_forced,
     summarise_free,
     summarise_latency,
@@ -95,7 +97,7 @@ def test_what_was_not_measured_is_absent():
         "exposed_tokens": 0,
         "divergences": {"exact_tie": 0, "near_tie": 0, "genuine": 0, "unknown": 0},
     }
-    assert set(summarise_forced([])) == {"requests", "incomparable", "tokens_compared", "flips"}
+    assert set(summarise_forced([])) == {"requests", "incomparable", "tokens_compared", "flips", "flip_positions"}
     assert "logprob_error_nats" not in summarise_free([free(SAME, values_incomparable="logprob_mode")])
 
 
@@ -106,6 +108,49 @@ def test_floor_and_excess_come_from_the_control():
         "floor": pytest.approx(200.0),
         "excess": pytest.approx(1000 / 3 - 200.0),
     }
+
+
+def test_intervals_are_of_the_arm_the_floor_and_the_excess():
+    ours = [free(PARTED if number < 6 else SAME) for number in range(20)]
+    quiet = [free(SAME)] * 20
+    keys = [f"c{number}" for number in range(20)]
+    hazard = summarise_free(ours, conversations=keys, control=quiet, control_conversations=keys)[
+        "hazard_per_1000_tokens"
+    ]
+    assert hazard["floor"] == 0.0
+    assert hazard["floor_interval"] == [0.0, pytest.approx(1000 * 2.9957 / 40, rel=1e-4)]
+    assert hazard["raw_interval"][0] < hazard["raw"] < hazard["raw_interval"][1]
+    assert hazard["interval"][0] < hazard["raw_interval"][0]
+    alone = summarise_free(quiet, conversations=keys)["hazard_per_1000_tokens"]
+    assert alone == {"raw": 0.0, "raw_interval": hazard["floor_interval"], "interval": hazard["floor_interval"]}
+    text = free(choice(by_text=True, identical=True))
+    assert summarise_free([*quiet, text], conversations=[*keys, "text"])["hazard_per_1000_tokens"] == alone
+
+
+def test_flips_are_of_the_positions_that_could_show_one():
+    claimed = forced(choice(top1_agree=(True, None, False), flips=(flip(2, FlipClass.GENUINE),)))
+    canonical = forced(choice(top1_agree=(None,) * 4, primary_logprobs=(-1.0,) * 4, shadow_logprobs=(-1.0,) * 4))
+    summary = summarise_forced([claimed, canonical])
+    assert (sum(summary["flips"].values()), summary["flip_positions"]) == (1, 2)
+    assert summary["top1_agreement"] == 0.5
+    assert flip_positions(canonical) == 0
+    assert flip_positions(free(PARTED, SAME)) == 5
+    assert flip_positions(Comparison(mode=Mode.FREE, incomparable="sampled")) == 0
+
+
+def test_near_ties_are_shown_with_what_they_were_judged_by():
+    def judged(tau: float | None, origin: TauOrigin | None) -> Comparison:
+        return forced(choice(), tau=tau, tau_origin=origin)
+
+    assumed, learned = judged(0.001, TauOrigin.ASSUMED), judged(0.25, TauOrigin.LEARNED)
+    assert summarise_forced([assumed, assumed])["near_tie"] == {"tau_nats": 0.001, "origin": "assumed"}
+    assert summarise_forced([assumed, learned, judged(0.125, TauOrigin.LEARNED)])["near_tie"] == {
+        "tau_nats": 0.125,
+        "origin": "learned",
+        "range_nats": [0.001, 0.25],
+    }
+    assert summarise_free([free(SAME, tau=0.5, tau_origin=None)])["near_tie"] == {"tau_nats": 0.5, "origin": None}
+    assert "near_tie" not in summarise_forced([judged(None, None)])
 
 
 def test_forced_averages_over_tokens():
@@ -140,9 +185,11 @@ def test_ties_are_not_counted_twice_and_shadow_picks_are_free_modes():
     one = free(choice(first=mismatch, ties=both, gaps=(0.0,), shadow_gaps=(0.0,)))
     two = forced(choice(ties=(*both[:1], Tie(2, "primary", 3)), gaps=(0.0, 0.5, 0.0, None), shadow_gaps=(None,) * 4))
     assert summarise_ties([one], [two]) == {
+        "mode": "forced",
         "exact": 2,
         "positions": 3,
         "primary_pick": {"lowest": 1, "highest": 0, "other": 0},
+        "shadow_mode": "free",
         "shadow_exact": 1,
         "shadow_positions": 1,
         "shadow_pick": {"lowest": 0, "highest": 1, "other": 0},

@@ -78,6 +78,11 @@ def one_mode(records):
     expected = [r["comparison"]["expected_flips"] for r in made if r["comparison"]["expected_flips"] is not None]
     if expected:
         found["expected_flips"] = {"sum": math.fsum(expected), "requests": len(expected)}
+    taus = [(r["comparison"]["tau"], r["comparison"]["tau_origin"]) for r in made if r["comparison"]["tau"] is not None]
+    if taus:
+        found["near_tie"] = dict(zip(("tau_nats", "origin"), taus[-1], strict=True))
+        if len({tau for tau, _ in taus}) > 1:
+            found["near_tie"]["range_nats"] = [min(taus)[0], max(taus)[0]]
     return found | values(made), made, choices
 
 
@@ -113,6 +118,7 @@ def forced(records):
     if lengths and None not in lengths:
         found["positions"] = {"scored": found["tokens_compared"], "of": sum(lengths)}
     found["flips"] = {kind: kinds[kind] for kind in CLASSES}
+    found["flip_positions"] = len(agreed)
     if agreed:
         found["top1_agreement"] = sum(agreed) / len(agreed)
     if bounds:

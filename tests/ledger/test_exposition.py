@@ -6,6 +6,7 @@ import math
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
@@ -121,11 +122,16 @@ def test_what_a_comparison_moves(tmp_path, make):
         make.record(1, make.free(FlipClass.EXACT_TIE, findings=("tool_call_name", "finish_reason")))
     )
     metrics.observe_comparison(make.record(2, make.forced(FlipClass.NEAR_TIE, FlipClass.GENUINE, expected_flips=0.5)))
-    metrics.observe_comparison(make.record(3, Comparison(mode=Mode.FREE, incomparable="sampled")))
+    scored = make.forced()
+    partly = tuple(replace(choice, top1_agree=(True, None, True, True)) for choice in scored.choices)
+    metrics.observe_comparison(make.record(3, replace(scored, choices=partly)))
+    metrics.observe_comparison(make.record(4, Comparison(mode=Mode.FREE, incomparable="sampled")))
     found = page(tmp_path, metrics)
     expected = {
         ("tokens_compared_total", "free", "m", "candidate"): 4,
-        ("tokens_compared_total", "forced", "m", "candidate"): 4,
+        ("tokens_compared_total", "forced", "m", "candidate"): 8,
+        ("flip_positions_total", "free", "m", "candidate"): 4,
+        ("flip_positions_total", "forced", "m", "candidate"): 7,
         ("flips_total", "exact_tie", "free", "m", "candidate"): 1,
         ("flips_total", "near_tie", "forced", "m", "candidate"): 1,
         ("flips_total", "genuine", "forced", "m", "candidate"): 1,
@@ -143,15 +149,15 @@ def test_what_a_comparison_moves(tmp_path, make):
         ("tool_call_mismatches_total", "name", "candidate"): 1,
         ("findings_total", "finish_reason", "candidate"): 1,
         ("comparisons_total", "free", "m", "incomparable", "candidate"): 1,
-        ("comparisons_total", "forced", "m", "scored", "candidate"): 1,
+        ("comparisons_total", "forced", "m", "scored", "candidate"): 2,
         ("logprob_error_nats_count", "free", "candidate"): 3,
         ("logprob_error_nats_bucket", "0.0", "free", "candidate"): 1,
         ("logprob_relative_error_count", "free", "candidate"): 2,
-        ("token_rank_count", "forced", "candidate"): 4,
-        ("token_rank_bucket", "1.0", "forced", "candidate"): 3,
-        ("time_to_first_token_seconds_count", "primary"): 3,
+        ("token_rank_count", "forced", "candidate"): 8,
+        ("token_rank_bucket", "1.0", "forced", "candidate"): 6,
+        ("time_to_first_token_seconds_count", "primary"): 4,
         ("time_to_first_token_seconds_count", "candidate"): 2,
-        ("inter_token_seconds_count", "primary"): 6,
+        ("inter_token_seconds_count", "primary"): 8,
         ("inter_token_seconds_sum", "candidate"): 0.08,
     }
     for key, wanted in expected.items():

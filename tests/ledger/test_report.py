@@ -8,13 +8,13 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from proxy.compare.comparison import Comparison, FlipClass, Mode, Source
+from proxy.compare.comparison import Comparison, FlipClass, Mode, Source, TauOrigin
 from proxy.config import Config, Shadow
 from proxy.ledger.conservation import ArmTerms, Terms
 from proxy.ledger.export import export_jsonl
 from proxy.ledger.query import Filter
 from proxy.ledger.reconcile import Arm
-from proxy.ledger.record import Timing
+from proxy.ledger.record import Settlement, Timing
 from proxy.ledger.report import build_report
 from proxy.ledger.store import Store
 from tests.ledger import agreement
@@ -38,12 +38,19 @@ def jittered(chance: random.Random, comparison: Comparison) -> Comparison:
             choice,
             primary_logprobs=tuple(logprob(one) for one in choice.primary_logprobs),
             shadow_logprobs=tuple(logprob(one) for one in choice.shadow_logprobs),
+            top1_agree=tuple(chance.choice([None, one]) for one in choice.top1_agree),
             kl_lower_bounds=tuple(chance.choice([None, chance.random()]) for _ in choice.kl_lower_bounds),
         )
         for choice in comparison.choices
     )
-    expected = chance.choice([None, chance.random()])
-    return replace(comparison, choices=choices, source=chance.choice(list(Source)), expected_flips=expected)
+    return replace(
+        comparison,
+        choices=choices,
+        source=chance.choice(list(Source)),
+        expected_flips=chance.choice([None, chance.random()]),
+        tau=chance.choice([None, 0.001, 0.25]),
+        tau_origin=chance.choice(list(TauOrigin)),
+    )
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -112,8 +119,62 @@ def test_an_interval_is_given_only_where_conversations_are_known(store, make):
     with Store.open(f"sqlite:///{store.path}.other") as other:
         other.settle([make.compared(replace(one, conversation=one.exchange)) for one in records()])
         report = build_report(CONFIG, other, command="test", now=0.0)
-    low, high = report["shadows"][0]["modes"]["free"]["hazard_per_1000_tokens"]["interval"]
+    found = report["shadows"][0]["modes"]["free"]["hazard_per_1000_tokens"]
+    low, high = found["interval"]
     assert low < hazard["raw"] < high
+    assert found["raw_interval"] == [low, high]
+
+
+def test_a_control_without_a_difference_is_not_certain_to_have_none(store, make):
+    batch = [
+        make.record(
+            100 * (name == "control") + number, exchange=f"x{number}", shadow=name, role=name, conversation=f"c{number}"
+        )
+        for number in range(40)
+        for name in ("candidate", "control")
+    ]
+    store.settle([make.compared(one) for one in batch])
+    candidate, control = build_report(CONFIG, store, command="test", now=0.0)["shadows"]
+    floor = control["modes"]["free"]["hazard_per_1000_tokens"]
+    assert floor == {"raw": 0.0, "raw_interval": floor["interval"], "interval": [0.0, pytest.approx(15.0, abs=0.03)]}
+    low, high = candidate["modes"]["free"]["hazard_per_1000_tokens"]["interval"]
+    assert low < 0 < high
+
+
+@pytest.mark.parametrize("config", [Config(), Config(shadows=(Shadow("other", "http://o"),))])
+def test_shadows_that_only_the_store_knows_are_shown(filled, config):
+    filled.settle([Settlement("i1", "gone", "forced", "shed", "lost_on_crash")] * 2)
+    report = build_report(config, filled, Terms(1, 0, 1, 0, {}), command="report", now=0.0)
+    configured = [shadow.name for shadow in config.shadows]
+    assert [shadow["name"] for shadow in report["shadows"]] == [*configured, "candidate", "control", "gone"]
+    candidate, control, gone = report["shadows"][-3:]
+    assert [one["role"] for one in (candidate, control, gone)] == ["candidate", "control", "unknown"]
+    same = build_report(CONFIG, filled, command="report", now=0.0)["shadows"][0]
+    hazard = candidate["modes"]["free"]["hazard_per_1000_tokens"]
+    assert hazard == same["modes"]["free"]["hazard_per_1000_tokens"]
+    assert "floor" in hazard
+    assert list(candidate["modes"]) == ["free", "forced"]
+    assert candidate["modes"]["forced"]["compared"] == candidate["modes"]["forced"]["requests"]
+    assert candidate["modes"]["free"]["incomparable"] == same["modes"]["free"]["incomparable"]
+    assert list(gone["modes"]) == ["forced"]
+    assert gone["modes"]["forced"]["shed"] == {"lost_on_crash": 2}
+    assert gone["modes"]["forced"]["compared"] == 0
+    assert "in_flight" not in gone["modes"]["forced"]
+
+
+def test_a_part_of_the_records_shows_only_the_shadows_in_it(store, make):
+    store.settle([make.compared(make.record(1)), make.compared(make.record(9, shadow="late"))])
+    report = build_report(Config(), store, command="test", now=0.0, wanted=Filter(since=1_700_000_005.0))
+    assert [shadow["name"] for shadow in report["shadows"]] == ["late"]
+
+
+def test_what_near_ties_were_judged_by_is_in_each_mode(store, make):
+    judged = {"tau": 0.001, "tau_origin": TauOrigin.ASSUMED}
+    store.settle([make.compared(make.record(1, make.free(**judged)))])
+    store.settle([make.compared(make.record(2, make.forced(**(judged | {"tau": 0.25}))))])
+    modes = build_report(CONFIG, store, command="test", now=0.0)["shadows"][0]["modes"]
+    assert modes["free"]["near_tie"] == {"tau_nats": 0.001, "origin": "assumed"}
+    assert modes["forced"]["near_tie"] == {"tau_nats": 0.25, "origin": "assumed"}
 
 
 def test_what_was_not_measured_is_absent():
