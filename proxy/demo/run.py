@@ -31,6 +31,7 @@ from proxy.demo.weights import WeightsError
 _PROBING = 120.0
 _SETTLING = 600.0
 _EVERY = 1.0
+_LONG = 40
 _LINE_EVERY = 15.0  # where there is no terminal
 
 
@@ -44,7 +45,7 @@ def run(*, requests: int, json_file: Path | None, keep: bool, vllm: bool) -> int
         return 2
     try:
         with (
-            tempfile.TemporaryDirectory(prefix="parhelion-demo-", ignore_cleanup_errors=True) as scratch,
+            tempfile.TemporaryDirectory(prefix="parhelion-demo-", dir=_short(), ignore_cleanup_errors=True) as scratch,
             ExitStack() as stack,
         ):
             directory = Path(scratch)
@@ -72,6 +73,11 @@ def run(*, requests: int, json_file: Path | None, keep: bool, vllm: bool) -> int
         sys.stderr.write(f"parhelion: {error}\n")
         return 1
     return 0
+
+
+def _short() -> str | None:
+    """A temporary directory whose path leaves room for a socket's name (108 bytes, unix(7)); None for the usual one."""
+    return "/tmp" if len(tempfile.gettempdir()) > _LONG and Path("/tmp").is_dir() else None  # noqa: S108 - the directory in it is ours alone
 
 
 def _stop(*_: object) -> None:

@@ -122,7 +122,9 @@ def test_what_llama_cpp_answers_to_bad_requests_passes_through(smollm2_q4: Path,
             ("/v1/nothing", b"{}", "application/json"),
         ):
             through, direct = (post(url + path, body, content_type=kind) for url in (proxy.clients, engine.url))
-            assert (through[0], through[1]) == (direct[0], direct[1]), path
+            assert through[0] == direct[0], path
+            if through[0] != 200:  # a good reply holds timings, and is as long as their digits
+                assert through[1] == direct[1], path
             assert steady(through[2]) == steady(direct[2]), path
             sent += path != "/v1/nothing"
         until(
