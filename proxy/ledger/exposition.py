@@ -44,7 +44,11 @@ HistogramRow = tuple[tuple[str, ...], list[int], float, Mapping[int, Exemplar]]
 def families(
     terms: Terms, totals: Totals, snapshot: Snapshot | None, *, now: float, store_up: bool
 ) -> Iterator[Family]:
-    """Merge everything into families, in the order of ``METRICS``. ``terms`` count only when ``store_up``."""
+    """Merge everything into families, in the order of ``METRICS``.
+
+    Without the store (``store_up`` false) only those ``terms`` are shown that the traffic processes know alone: received and, unless a
+    sampling rule has ever left a decision to the judge, sampled and not sampled.
+    """
     found = {name: _plain(name, rows) for name, rows in _traffic(totals, terms, store_up=store_up)}
     found |= {one.name: _histogram(one, rows) for one, rows in _traffic_histograms(totals)}
     if store_up:
@@ -93,7 +97,7 @@ def _traffic(totals: Totals, terms: Terms, *, store_up: bool) -> Iterator[tuple[
         yield name, [((), totals[slot])]
     yield "requests_total", [((endpoint, str(code)), n) for endpoint, code, n in totals.counters.requests()]
     yield "received_total", [((), terms.received)]
-    if store_up:  # else the judge's own decisions are missing from them
+    if store_up or not totals[Slot.OFFERED]:  # else the judge's own decisions are missing from them
         yield "not_sampled_total", [((), terms.not_sampled)]
         yield "sampled_total", [((), terms.sampled)]
         yield "undecided", [((), terms.undecided)]

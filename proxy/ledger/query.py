@@ -10,6 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from proxy.compare.comparison import Comparison, FlipClass
+from proxy.ledger.bounds import MODEL, short
 from proxy.ledger.record import Record
 
 #: Worst first: a record is listed under the gravest of its differences.
@@ -57,7 +58,7 @@ def where(wanted: Filter) -> tuple[str, list[object]]:
         value = getattr(wanted, field)
         if value is not None:
             terms.append(f"{column} = ?")
-            values.append(value)
+            values.append(short(value, MODEL) if field == "model" else value)
     if wanted.since is not None:
         terms.append("time >= ?")
         values.append(wanted.since)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,17 +20,22 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from proxy.ledger import query, store_file
+from proxy.ledger.bounds import bounded, bounded_values
+from proxy.ledger.keepsake import Keepsake
 from proxy.ledger.labels import reason as bounded_reason
 from proxy.ledger.query import Filter
 from proxy.ledger.reconcile import COUNT, Arm, reconcile, settled
 from proxy.ledger.record import Record, Settlement
 from proxy.ledger.store_error import StoreError, translated
+from proxy.ledger.store_watch import Watch
 from proxy.logs import say
 
 log = logging.getLogger("parhelion.store")
 
 _BATCH = 500  # records read at a time: no reader holds a snapshot (and the WAL) for longer than one batch
 _EVENTS_KEPT = 10_000
+_LOOK_EVERY = 1.0  # seconds between two looks at whether the file is still there
+_OVER = 1.1  # a file so many times its bound is to be purged at once
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Record)
 _INSERT = (
@@ -60,11 +66,15 @@ class Store:
 
     def __init__(self, path: Path, connection: sqlite3.Connection, *, busy_seconds: float, writes: bool) -> None:
         self.path = path
-        self._connection = connection
+        self._connected: sqlite3.Connection | None = connection
         self._busy_seconds = busy_seconds
         self._writes = writes
         self._lock = threading.RLock()
         self._reasons: dict[str, set[str]] = {}
+        self._kept = Keepsake()
+        self._watch: Watch | None = None
+        self._look_at = 0.0
+        self._lost = ""
 
     @classmethod
     def open(cls, url: str, *, create: bool = True, busy_seconds: float = 5.0) -> Store:
@@ -72,7 +82,11 @@ class Store:
         path = store_file.path_of(url)
         connection = store_file.connect_or_set_aside(path, create=create, busy_seconds=busy_seconds)
         store = cls(path, connection, busy_seconds=busy_seconds, writes=True)
-        store._learn_reasons()
+        try:
+            store._begin()
+        except BaseException:
+            store.close()
+            raise
         return store
 
     @classmethod
@@ -84,7 +98,12 @@ class Store:
     def close(self) -> None:
         """Let go of the file."""
         with self._lock:
-            self._connection.close()
+            if self._connected is not None:
+                self._connected.close()
+            self._connected = None
+            if self._watch is not None:  # after the connection: see there
+                self._watch.close()
+            self._watch = None
 
     def __enter__(self) -> Self:
         return self
@@ -102,9 +121,12 @@ class Store:
             try:
                 self._settle(batch, state or {})
             except StoreError as error:
+                self._look_at = 0.0
                 if error.reason != "corrupt" or not self._writes:
                     raise
-                self._begin_anew(str(error))
+                self._lose("damaged")
+                store_file.set_aside(self.path, str(error))  # whatever a check of its structure would say
+                self._begin_anew()
                 self._settle(batch, state or {})
 
     def _settle(self, batch: Sequence[Settlement], state: Mapping[str, bytes]) -> None:
@@ -117,10 +139,12 @@ class Store:
                 counted[one.incarnation, one.shadow, one.mode, one.outcome, reason] += 1
             connection.executemany(COUNT, [(*key, n) for key, n in counted.items()])
             connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", list(state.items()))
+        self._kept.take(counted, state)
 
     def _insert(self, connection: sqlite3.Connection, record: Record) -> bool:
         """Whether the settlement is to be counted: False when the record was there before."""
         try:
+            record = bounded(record)
             values = (*query.columns(record), _encoder.encode(record))
             return connection.execute(_INSERT, values).rowcount > 0
         except (UnicodeEncodeError, OverflowError, sqlite3.DataError) as error:
@@ -136,7 +160,9 @@ class Store:
         (``totals.handed_over``), ``arms`` the shadows and modes configured now.
         """
         with self._transaction() as connection:
-            return reconcile(connection, handed_over, arms)
+            missing = reconcile(connection, handed_over, arms)
+            self._kept.load(connection)
+            return missing
 
     def settled(self, incarnation: str) -> dict[Arm, int]:
         """How many exchanges of an incarnation have ended for each arm, those a rule declined included. Raises StoreError."""
@@ -194,8 +220,9 @@ class Store:
     def put_footprint(self, id: str, fields: Mapping[str, Any], time: float) -> None:  # noqa: A002 - the contract's word
         """Keep a stack's footprint (plain JSON values) under its id; the first time stays. Raises StoreError."""
         with self._transaction() as connection:
-            row = (id, time, msgspec.json.encode(fields).decode())
+            row = (id, time, msgspec.json.encode(bounded_values(fields)).decode())
             connection.execute("INSERT INTO footprints VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row)
+        self._kept.take_footprint(row)
 
     def footprint(self, id: str) -> dict[str, Any] | None:  # noqa: A002 - the contract's word
         """Look a footprint up by its id. Raises StoreError."""
@@ -205,9 +232,7 @@ class Store:
     def add_event(self, event: Event) -> None:
         """Keep an event; the newest ten thousand stay. Raises StoreError."""
         with self._transaction() as connection:
-            row = (event.time, event.kind, msgspec.json.encode(event.detail).decode())
-            connection.execute("INSERT INTO events (time, kind, detail) VALUES (?, ?, ?)", row)
-            connection.execute("DELETE FROM events WHERE seq <= (SELECT MAX(seq) FROM events) - ?", (_EVENTS_KEPT,))
+            _add_event(connection, event)
 
     def events(self, since: float = 0.0) -> list[Event]:
         """Events since a Unix time, oldest first. Raises StoreError."""
@@ -243,6 +268,17 @@ class Store:
             chosen = "DELETE FROM records WHERE seq IN (SELECT seq FROM records ORDER BY time, seq LIMIT ?)"
             return connection.execute(chosen, (number,)).rowcount
 
+    def over(self, max_bytes: int) -> bool:
+        """Whether file and journal are more than a tenth over ``max_bytes``: ``purge`` should not wait. Cheap. Raises StoreError."""
+        journal = self.path.with_name(self.path.name + "-wal")
+        try:
+            beside = journal.stat().st_size if journal.exists() else 0
+            if self.path.stat().st_size + beside <= max_bytes * _OVER:
+                return False
+        except OSError:  # gone: for ``check`` to deal with
+            return False
+        return self.used_bytes() + beside > max_bytes * _OVER
+
     def used_bytes(self) -> int:
         """Bytes of the file that hold something. Raises StoreError."""
         pages, free, size = (
@@ -257,11 +293,53 @@ class Store:
         ):
             self._reasons.setdefault(outcome, set()).add(reason)
 
-    def _begin_anew(self, why: str) -> None:
-        self._connection.close()
-        store_file.set_aside(self.path, why)
-        self._connection = store_file.connect(self.path, create=True, busy_seconds=self._busy_seconds)
+    def check(self) -> None:
+        """See that the file is still there and still ours, at most once a second; every writing method does so first.
+
+        A file that was deleted, replaced, truncated or overwritten is let go of, and what is at the path is used or begun anew. Counts,
+        state and footprints are put into it from memory; the records of the lost file are lost. Raises StoreError while that cannot be done.
+        """
+        with self._lock:
+            if self._connected is None and self._lost:
+                self._begin_anew()
+            elif self._watch is not None and time.monotonic() >= self._look_at:
+                self._look_at = time.monotonic() + _LOOK_EVERY
+                if (what := self._watch.lost()) is not None:
+                    self._lose(what)
+                    self._begin_anew()
+
+    def _lose(self, what: str) -> None:
+        say(log, logging.ERROR, "the record store was lost under way", how=what, file=str(self.path))
+        self.close()
+        self._lost = what
+
+    def _begin_anew(self) -> None:
+        self._connected = store_file.connect_or_set_aside(self.path, create=True, busy_seconds=self._busy_seconds)
+        try:
+            with self._sqlite(), _transaction(self._connection) as connection:
+                self._kept.restore(connection)
+                _add_event(connection, Event(time.time(), "store_lost", {"how": self._lost}))
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+        say(log, logging.WARNING, "a record store was begun anew; all counts are kept", file=str(self.path))
+        self._lost = ""
+
+    def _begin(self) -> None:
+        with self._sqlite():
+            self._kept.load(self._connection)
+            try:
+                self._watch = Watch(self.path, self._connection)
+            except OSError as error:
+                raise StoreError("cannot_open", self.path, error.strerror or "") from None
         self._learn_reasons()
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        if self._connected is None:
+            raise StoreError("cannot_open", self.path, f"it was {self._lost}" if self._lost else "it is closed")
+        return self._connected
 
     def _read(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
         with self._lock, self._sqlite():
@@ -270,14 +348,9 @@ class Store:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock, self._sqlite():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+            self.check()
+            with _transaction(self._connection) as connection:
+                yield connection
 
     @contextmanager
     def _sqlite(self) -> Iterator[None]:
@@ -285,6 +358,24 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise translated(error, self.path) from None
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _add_event(connection: sqlite3.Connection, event: Event) -> None:
+    row = (event.time, event.kind, msgspec.json.encode(bounded_values(event.detail)).decode())
+    connection.execute("INSERT INTO events (time, kind, detail) VALUES (?, ?, ?)", row)
+    connection.execute("DELETE FROM events WHERE seq <= (SELECT MAX(seq) FROM events) - ?", (_EVENTS_KEPT,))
 
 
 def shed_of(batch: Sequence[Settlement], why: str = "store") -> list[Settlement]:

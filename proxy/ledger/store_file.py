@@ -12,7 +12,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from proxy.ledger import schema
+from proxy.ledger import schema, store_watch
 from proxy.ledger.store_error import StoreError, translated
 from proxy.logs import say
 
@@ -20,6 +20,8 @@ log = logging.getLogger("parhelion.store")
 
 #: Files up to this size are checked whole when opened (about a second); damage in a larger one is found when a page is touched.
 CHECKED_BYTES = 256 << 20
+#: The journal is cut back to this after a checkpoint (SQLite makes one every 1000 pages, 4 MB, unless a reader holds an older state).
+JOURNAL_BYTES = 8 << 20
 #: How many damaged files are kept.
 SET_ASIDE_KEPT = 2
 
@@ -48,10 +50,12 @@ def connect(path: Path, *, create: bool, busy_seconds: float) -> sqlite3.Connect
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file only
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
         _check(connection, path)
         if schema.version(connection) > schema.VERSION:
             raise StoreError("newer", path)
         schema.migrate(connection)
+        store_watch.set_mark(connection)
     except sqlite3.Error as error:
         connection.close()
         raise translated(error, path) from None

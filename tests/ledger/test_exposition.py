@@ -273,8 +273,25 @@ def test_what_is_missing_is_absent_and_not_zero(tmp_path):
     names = {key[0] for key in found}
     assert value(found, "store_up") == 0
     assert value(found, "received_total") == 0
-    assert not names & {"sampled_total", "compared_total", "shed_total", "in_flight", "judge_in_flight"}
+    assert not names & {"compared_total", "shed_total", "in_flight", "judge_in_flight"}
     assert "judge_snapshot_age_seconds" not in names
+
+
+def test_without_the_store_what_traffic_knows_alone_stays(tmp_path):
+    counters = Counters.create(tmp_path / "a.bin")
+    counters.add(Slot.RECEIVED, 10)
+    counters.add(Slot.NOT_SAMPLED, 6)
+    counters.add(Slot.SAMPLED, 4)
+    found = page(tmp_path, store_up=False)
+    assert [value(found, name) for name in ("received_total", "not_sampled_total", "sampled_total", "undecided")] == [
+        10, 6, 4, 0,
+    ]  # fmt: skip
+    counters.add(Slot.RECEIVED, 1)
+    counters.add(Slot.OFFERED, 1)  # the judge decides on this one, and what it decided is in the store
+    found = page(tmp_path, store_up=False)
+    assert value(found, "received_total") == 11
+    assert not {("not_sampled_total",), ("sampled_total",), ("undecided",)} & found.keys()
+    counters.close()
 
 
 def test_hostile_text_cannot_leave_its_label(tmp_path, make):

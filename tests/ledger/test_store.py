@@ -157,6 +157,35 @@ def test_purge_by_age_and_by_size_keeps_the_counts(store, make):
     assert store.counts() == counts
 
 
+def test_a_file_over_its_bound_is_known_before_the_next_purge(store, make):
+    assert not store.over(1 << 20)
+    for batch in range(40):
+        store.settle([make.compared(make.record(batch * 100 + number)) for number in range(100)])
+    journal = store.path.with_name(store.path.name + "-wal")
+    size = store.path.stat().st_size + journal.stat().st_size
+    assert store.over(int(size / 1.11))
+    assert not store.over(int(size / 1.09))
+    assert store.purge(0.0, keep=1e12, max_bytes=size // 2) > 0
+    assert not store.over(size // 2)
+    assert store.path.stat().st_size + journal.stat().st_size <= size // 2
+
+
+def test_the_journal_is_cut_back_when_a_reader_lets_it(store, url, make):
+    journal = store.path.with_name(store.path.name + "-wal")
+    blob = {f"key{number}": b"x" * (1 << 20) for number in range(24)}
+    with Store.open_read_only(url) as reader:
+        reader._connection.execute("BEGIN")
+        reader.counts()  # from now on the journal must keep everything
+        store.settle([], state=blob)
+        assert journal.stat().st_size > 24 << 20
+        reader._connection.execute("COMMIT")
+    for number in range(3):
+        store.settle([make.compared(make.record(number))], state=blob if number == 0 else {})
+    assert journal.stat().st_size <= 25 << 20
+    store.purge(0.0, keep=1e12, max_bytes=1 << 40)
+    assert journal.stat().st_size == 0
+
+
 def test_purge_ends_when_nothing_is_left_to_delete(store, make):
     store.settle([make.compared(make.record(1))])
     assert store.purge(0.0, keep=1e12, max_bytes=1) == 1

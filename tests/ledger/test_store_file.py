@@ -47,6 +47,8 @@ def test_damage_found_while_settling_loses_no_batch(url, tmp_path, make, monkeyp
         monkeypatch.setattr(store, "_insert", damaged)
         store.settle([make.compared(make.record(2))])
         assert [one.id for one in store.records()] == ["00000002"]
+        assert store.counts() == {Key(*FREE, "compared", ""): 2}
+        assert [event.detail for event in store.events()] == [{"how": "damaged"}]
     assert any(".corrupt-" in p.name for p in tmp_path.iterdir())
 
 
