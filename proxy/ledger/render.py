@@ -1,39 +1,52 @@
-"""The report on a terminal: one table a mode, candidates beside the control, from the report's dict and nothing else.
+"""The report on a terminal: what the numbers say in a few sentences, then one table a mode, candidates beside the control.
 
-House rules. No number is computed here but shares of two that are shown. What is absent from the report is absent here. Every text that came
-from outside goes through ``inert`` and is never parsed as markup.
+House rules. Made from the report's dict and nothing else; no number is computed here but sums and shares of what is shown. What is absent
+from the report is absent here, and a shadow with nothing compared is one line. Every text that came from outside goes through ``inert``
+and is never parsed as markup. Readable at 80 columns and without colour.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from proxy.ledger import rows
+from proxy.ledger.cells import ABSENT, Numbers, number, several
 from proxy.ledger.inert import inert
+from proxy.ledger.opening import not_compared, opening
+from proxy.ledger.rows import Row
 
-Numbers = Mapping[str, Any]
-Row = tuple[str, Callable[[Numbers], str]]
-
-_CLASSES = ("exact_tie", "near_tie", "genuine", "unknown")
-_ABSENT = "–"
+_SOURCES = {
+    "reply": "its reply (reply)",
+    "inject": "its reply, asked for by Parhelion (inject)",
+    "by_control": "the control, which said the same (by_control)",
+    "rescore": "asking it once more (rescore)",
+    "canonical": "its text, tokenised again (canonical: values only, no flip is claimed)",
+    "text": "nowhere: text alone (text)",
+}
 
 
 def render(report: Numbers, console: Console) -> None:
     """Print the report."""
     _head(report, console)
     shadows = sorted(report["shadows"], key=lambda shadow: bool(shadow["role"] == "control"))
-    for mode, title, rows in (
-        ("free", "free: each shadow answers on its own", _FREE),
-        ("forced", "forced: each shadow scores the primary's tokens", _FORCED),
+    _opening(report, shadows, console)
+    said: set[str] = set()
+    for mode, title, table in (
+        ("free", "free: each shadow answers on its own", rows.FREE),
+        ("forced", "forced: each shadow scores the primary's tokens", rows.FORCED),
     ):
-        taking_part = [shadow for shadow in shadows if mode in shadow["modes"]]
-        _table(title, [(shadow, shadow["modes"][mode]) for shadow in taking_part], rows, console)
-    _table("ties at the top of the list", [(shadow, shadow["ties"]) for shadow in shadows], _TIES, console)
-    _table("latency of streamed replies", [(shadow, shadow["latency"]) for shadow in shadows], _LATENCY, console)
+        columns = [
+            (shadow, shadow["modes"][mode]) for shadow in shadows if shadow["modes"].get(mode, {}).get("requests")
+        ]
+        kinds = rows.near_tie([(inert(shadow["name"], 60), numbers) for shadow, numbers in columns])
+        _table(title, columns, table, console, said, kinds)
+    _ties([(shadow, shadow["ties"]) for shadow in shadows], console, said)
+    _latency(shadows, console)
     for shadow in shadows:
         _remarks(shadow, console)
 
@@ -42,32 +55,93 @@ def _head(report: Numbers, console: Console) -> None:
     models = ", ".join(inert(name, 60) for name in list(report.get("models", {}))[:3])
     console.print(Text(f"Parhelion, {inert(report['time'])}" + (f", {models}" if models else ""), style="bold"))
     if (requests := report.get("requests")) is not None:
-        parts = [
-            f"{requests[key]} {key.replace('_', ' ')}"
-            for key in ("received", "not_sampled", "sampled")
-            if key in requests
-        ]
-        console.print(Text("requests: " + ", ".join(parts)))
+        console.print(
+            Text(
+                f"requests: {requests['received']:,} received, {requests['sampled']:,} sampled (chosen to be compared), "
+                f"{requests['not_sampled']:,} not sampled"
+            )
+        )
     sources = {name: n for name, n in report["primary"]["tokens_source"].items() if n}
     if sources:
-        parts = [f"{n} {inert(name)}" for name, n in sources.items()]
+        parts = [f"{n:,} {_SOURCES.get(name) or inert(name)}" for name, n in sources.items()]
         console.print(Text("the primary's tokens from: " + ", ".join(parts)))
 
 
-def _table(title: str, columns: Sequence[tuple[Numbers, Numbers]], rows: Sequence[Row], console: Console) -> None:
-    shown = [(label, [cell(numbers) for _, numbers in columns]) for label, cell in rows]
-    shown = [(label, cells) for label, cells in shown if any(cell != _ABSENT for cell in cells)]
+def _opening(report: Numbers, shadows: Sequence[Numbers], console: Console) -> None:
+    console.print(Text("\n" + "\n".join(opening(report))))
+    for shadow in shadows:
+        if (line := not_compared(shadow, report.get("requests"))) is not None:
+            console.print(Text(line))
+
+
+def _column(shadow: Numbers) -> Text:
+    role = {"control": "noise floor", "unknown": "role unknown"}.get(shadow["role"], shadow["role"])
+    return Text(f"{inert(shadow['name'], 60)}\n{role}")
+
+
+def _table(
+    title: str,
+    columns: Sequence[tuple[Numbers, Numbers]],
+    table: Sequence[Row],
+    console: Console,
+    said: set[str],
+    *notes: str,
+) -> None:
+    """Print a table and the legend of its rows, less what a table above has said."""
+    shown = [(row, [row.cell(numbers) for _, numbers in columns]) for row in table]
+    shown = [(row, cells) for row, cells in shown if not set(cells) <= ({ABSENT, "0"} if row.quiet else {ABSENT})]
     if not columns or not shown:
         return
-    table = Table()
+    heads = [_column(shadow) for shadow, _ in columns]
+    _print_table(title, heads, [(row.label, cells) for row, cells in shown], console)
+    legend = [note for note in (*notes, *(row.note for row, _ in shown)) if note and note not in said]
+    said.update(legend)
+    for note in dict.fromkeys(legend):
+        console.print(Text(f"{note}.", style="dim"))
+
+
+def _print_table(title: str, heads: Sequence[Text], lines: Sequence[tuple[str, list[str]]], console: Console) -> None:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
-    for shadow, _ in columns:
-        role = "noise floor" if shadow["role"] == "control" else "candidate"
-        table.add_column(Text(f"{inert(shadow['name'], 60)}\n{role}"), justify="right")
-    for label, cells in shown:
+    for head in heads:
+        table.add_column(head, justify="right", overflow="fold")
+    for label, cells in lines:
         table.add_row(Text(label), *(Text(cell) for cell in cells))
     console.print(Text(f"\n{title}", style="bold"))
     console.print(table)
+
+
+def _ties(columns: Sequence[tuple[Numbers, Numbers]], console: Console, said: set[str]) -> None:
+    """Print the table of ties; one line where nobody saw any."""
+    looked = [(shadow, ties) for shadow, ties in columns if ties["positions"] or ties["shadow_positions"]]
+    if any(ties["exact"] or ties["shadow_exact"] or ties["tie_break_mismatches"] for _, ties in looked):
+        _table("ties at the top of the list", looked, rows.TIES, console, said)
+    elif looked:
+        parts = [
+            f"{number(ties['positions'])} and {number(ties['shadow_positions'])} beside {inert(shadow['name'], 60)}"
+            for shadow, ties in looked
+        ]
+        line = Text("\nties at the top of the list: none", style="bold")
+        console.print(line.append(f" (positions of the primary and the shadow: {', '.join(parts)})", "not bold"))
+
+
+def _latency(shadows: Sequence[Numbers], console: Console) -> None:
+    """Print the paces: the primary's once, over the exchanges of the shadow that answered most of its streams."""
+    paced = [shadow for shadow in shadows if any(any(shadow["latency"][key].values()) for key, _ in rows.LATENCY)]
+    if not paced:
+        return
+
+    def streams(shadow: Numbers) -> int:
+        return int(shadow["latency"]["time_to_first_token_seconds"]["primary"].get("count", 0))
+
+    widest = max(paced, key=streams)
+    lines: list[tuple[str, list[str]]] = []
+    for key, label in rows.LATENCY:
+        blocks = [(widest["latency"][key], "primary"), *((shadow["latency"][key], "shadow") for shadow in paced)]
+        paces = [several(arm, "median", "p99")(block) for block, arm in blocks]
+        lines.append((label, ["not streamed" if pace == ABSENT else pace for pace in paces]))
+    heads = [Text(f"primary\n{streams(widest):,} streams"), *map(_column, paced)]
+    _print_table("latency of streamed replies, seconds", heads, lines, console)
 
 
 def _remarks(shadow: Numbers, console: Console) -> None:
@@ -76,159 +150,7 @@ def _remarks(shadow: Numbers, console: Console) -> None:
         parts = [f"{inert(one['field'])} {inert(one['primary'], 60)} → {inert(one['shadow'], 60)}" for one in sure]
         console.print(Text(f"\n{name}: stack differs: " + "; ".join(parts)))
     for one in shadow["findings"]:
-        console.print(
-            Text(f"{name}: {inert(one['finding'])} ({one['severity']}), {one['count']} times. {one['remedy']}")
-        )
+        severity = {"explains": "may explain what differs after it"}.get(one["severity"], inert(one["severity"]))
+        console.print(Text(f"{name}: {inert(one['finding'])} ({severity}), {one['count']:,} times. {one['remedy']}"))
     if (verdict := shadow.get("verdict")) is not None:
         console.print(Text(f"{name}: {inert(verdict['state'])}", style="bold"))
-
-
-def _number(value: Any) -> str:
-    if value is None:
-        return _ABSENT
-    if isinstance(value, int):
-        return f"{value:,}"
-    return "0" if value == 0 else f"{value:.2e}" if abs(value) < 1e-3 else f"{value:.4g}"
-
-
-def _at(*path: str) -> Callable[[Numbers], str]:
-    """Make the cell of one number, by its path."""
-
-    def cell(numbers: Numbers) -> str:
-        value: Any = numbers
-        for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        return _number(value)
-
-    return cell
-
-
-def _several(key: str, parts: Sequence[str]) -> Callable[[Numbers], str]:
-    """Make the cell of some numbers of one distribution, divided by strokes."""
-
-    def cell(numbers: Numbers) -> str:
-        found = numbers.get(key) or {}
-        return " / ".join(_number(found.get(part)) for part in parts) if found else _ABSENT
-
-    return cell
-
-
-def _share(part: str, whole: str) -> Callable[[Numbers], str]:
-    def cell(numbers: Numbers) -> str:
-        if part not in numbers:
-            return _ABSENT
-        total = numbers[whole]
-        return f"{numbers[part]:,} ({100 * numbers[part] / total:.1f} %)" if total else f"{numbers[part]:,}"
-
-    return cell
-
-
-def _reasons(key: str) -> Callable[[Numbers], str]:
-    """Make the cell of counts by reason, largest first; "0" when the counts are there and empty."""
-
-    def cell(numbers: Numbers) -> str:
-        if (found := numbers.get(key)) is None:
-            return _ABSENT
-        ordered = sorted(found.items(), key=lambda pair: -pair[1])
-        return "\n".join(f"{inert(reason, 40)} {n:,}" for reason, n in ordered) or "0"
-
-    return cell
-
-
-def _classes(key: str) -> list[Row]:
-    names = {name: f"  {name.replace('_', ' ')}" for name in _CLASSES}
-    return [(label, _at(key, name)) for name, label in names.items()]
-
-
-def _hazard(numbers: Numbers) -> str:
-    found = numbers.get("hazard_per_1000_tokens")
-    if not found:
-        return _ABSENT
-    lines = [_number(found["raw"])]
-    if "excess" in found:
-        lines += [f"floor {_number(found['floor'])}", f"excess {_number(found['excess'])}"]
-    if "interval" in found:  # of the excess where there is one
-        low, high = found["interval"]
-        lines[-1] += f" (95 %: {_number(low)} to {_number(high)})"
-    return "\n".join(lines)
-
-
-def _percent(key: str) -> Callable[[Numbers], str]:
-    return lambda numbers: f"{100 * numbers[key]:.3f} %" if numbers.get(key) is not None else _ABSENT
-
-
-def _estimates(numbers: Numbers) -> str:
-    """Make the cell of k1 and k3, and what they are: an estimate of KL only over tokens drawn at temperature 1, unfiltered."""
-    if "k1" not in numbers:
-        return _ABSENT
-    share = numbers["k3_is_kl"]
-    worth = "a score" if share == 0 else "nat of KL" if share == 1 else f"nat of KL for {100 * share:.0f} % of tokens"
-    return f"{_number(numbers['k1'])} / {_number(numbers['k3'])} ({worth})"
-
-
-_VALUES: list[Row] = [
-    ("|logprob error| nat: median / p99 / max", _several("logprob_error_nats", ("median", "p99", "max"))),
-    ("relative error: median / p99", _several("relative_error", ("median", "p99"))),
-    ("  left out (logprob below 1e-3 nat)", _at("relative_error", "left_out")),
-]
-_ENDS: list[Row] = [
-    ("incomparable", _reasons("incomparable")),
-    ("shed", _reasons("shed")),
-    ("in flight", _at("in_flight")),
-]
-
-
-def _positions(numbers: Numbers) -> str:
-    """Say so where an engine scored a sample of each reply's positions, not all."""
-    compared, positions = _number(numbers["tokens_compared"]), numbers.get("positions")
-    if positions is None or positions["scored"] >= positions["of"]:
-        return compared
-    return f"{compared} of {_number(positions['of'])}: a sample, spread over each reply"
-
-
-_FREE: list[Row] = [
-    ("requests compared", _at("requests")),
-    ("tokens compared", _at("tokens_compared")),
-    ("identical replies", _share("identical", "requests")),
-    ("  held against each other as text alone", _at("by_text")),
-    ("no difference as far as both went", _at("censored")),
-    ("divergences", lambda numbers: _number(sum(numbers["divergences"].values()))),
-    *_classes("divergences"),
-    ("first divergence: median token", _at("first_divergence", "median")),
-    ("hazard per 1,000 tokens", _hazard),
-    ("divergences expected of the noise", _at("expected_flips", "sum")),
-    *_VALUES,
-    *_ENDS,
-]
-_FORCED: list[Row] = [
-    ("requests compared", _at("requests")),
-    ("tokens compared", _positions),
-    ("flips", lambda numbers: _number(sum(numbers["flips"].values()))),
-    *_classes("flips"),
-    ("flips expected of the noise", _at("expected_flips", "sum")),
-    ("same first choice", _percent("top1_agreement")),
-    *_VALUES,
-    ("KL at least, nat: mean", _at("kl_lower_bound_nats", "mean")),
-    ("k1 / k3", _estimates),
-    ("correlation of logprobs", _at("correlation")),
-    *_ENDS,
-]
-_TIES: list[Row] = [
-    ("exact ties the primary reports", _share("exact", "positions")),
-    ("  primary picks lowest / highest / other id", _several("primary_pick", ("lowest", "highest", "other"))),
-    ("exact ties the shadow reports", _share("shadow_exact", "shadow_positions")),
-    ("  shadow picks lowest / highest / other id", _several("shadow_pick", ("lowest", "highest", "other"))),
-    ("tie-break mismatches", _at("tie_break_mismatches")),
-]
-
-
-def _pace(key: str, arm: str) -> Callable[[Numbers], str]:
-    return lambda numbers: _several(arm, ("median", "p99"))(numbers.get(key) or {})
-
-
-_LATENCY: list[Row] = [
-    ("first token s: primary, median / p99", _pace("time_to_first_token_seconds", "primary")),
-    ("first token s: shadow", _pace("time_to_first_token_seconds", "shadow")),
-    ("between tokens s: primary, median / p99", _pace("inter_token_seconds", "primary")),
-    ("between tokens s: shadow", _pace("inter_token_seconds", "shadow")),
-]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import re
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+import proxy.ledger
 from proxy.compare.comparison import Comparison, FlipClass, Mode, Source, TauOrigin
 from proxy.config import Config, Shadow
 from proxy.ledger.conservation import ArmTerms, Terms
@@ -250,3 +253,18 @@ def test_a_mode_that_is_not_configured_shows_only_with_records(store, make):
     assert list(modes) == ["free", "forced"]
     assert modes["forced"]["requests"] == 1
     assert Mode.FORCED.value in modes
+
+
+def test_every_key_of_the_report_is_written_down(filled):
+    """What people build on is in the README: by its name, in code marks."""
+    readme = (Path(proxy.ledger.__file__).parent / "README.md").read_text(encoding="utf-8").partition("report/1`)")[2]
+    counted = ArmTerms(1, {}, {"queue": 3}, 1, 0, 1, None, 0)
+    terms = Terms(10, 2, 8, 0, {Arm("candidate", mode): counted for mode in ("free", "forced")})
+    report = build_report(CONFIG, filled, terms, command="serve", now=0.0)
+    modes = report["shadows"][0]["modes"]
+    keys = report.keys() | report["shadows"][0].keys() | modes["free"].keys() | modes["forced"].keys()
+    keys |= modes["free"]["near_tie"].keys() | modes["free"]["hazard_per_1000_tokens"].keys()
+    keys |= report["shadows"][0]["ties"].keys()
+    obvious = {"schema", "time", "command", "name", "footprint", "primary", "modes", "shadows"}
+    written = set(re.findall(r"[a-z0-9_]+", " ".join(re.findall(r"`([^`]+)`", readme))))
+    assert keys - obvious <= written
