@@ -27,6 +27,7 @@ from proxy.demo.prompts import traffic
 from proxy.demo.proxy_process import ProxyError, ProxyProcess
 from proxy.demo.trio import MODEL, Missing, Trio, light, with_vllm
 from proxy.demo.weights import WeightsError
+from proxy.ledger.cells import number
 
 _PROBING = 120.0
 _SETTLING = 600.0
@@ -110,14 +111,15 @@ def _drive(proxy: ProxyProcess, trio: Trio, requests: int, console: Console) -> 
 
     sender = threading.Thread(target=send, daemon=True)
     sender.start()
-    limit = time.monotonic() + _SETTLING
+    begun = time.monotonic()
+    limit = begun + _SETTLING
     last, next_line = "", 0.0
     with Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else ExitStack() as live:
         while not failure:
             report = proxy.report()
             open_work = proxy.open_work()
             if isinstance(live, Live):
-                live.update(_progress(report, sent[0], requests, open_work), refresh=True)
+                live.update(_progress(report, sent[0], requests, open_work, time.monotonic() - begun), refresh=True)
             elif (
                 line := f"sent {sent[0]}/{requests}, compared {_settled(report)}"
             ) != last and time.monotonic() > next_line:
@@ -142,25 +144,25 @@ def _settled(report: dict[str, Any]) -> str:
     return ", ".join(parts) or "nothing yet"
 
 
-def _progress(report: dict[str, Any], sent: int, requests: int, open_work: float) -> Table:
+def _progress(report: dict[str, Any], sent: int, requests: int, open_work: float, seconds: float) -> Table:
     table = Table(
-        title=f"{sent} of {requests} requests answered by the primary; {open_work:.0f} comparisons open",
+        title=f"{seconds:.0f} s: {sent} of {requests} answered, {open_work:.0f} comparisons open (median |error| shown)",
         title_justify="left",
     )
-    for name in ("shadow", "mode", "compared", "identical", "tokens", "flips or divergences", "median |error| nat"):
-        table.add_column(name, justify="left" if name in {"shadow", "mode"} else "right")
+    for name in ("shadow", "mode", "compared", "identical", "tokens", "differ", "|error| nat"):
+        table.add_column(name, justify="left" if name in {"shadow", "mode"} else "right", no_wrap=True)
     for shadow in report["shadows"]:
         for mode, numbers in shadow["modes"].items():
             parted = numbers.get("divergences") or numbers.get("flips") or {}
             error = (numbers.get("logprob_error_nats") or {}).get("median")
             table.add_row(
-                f"{shadow['name']} ({shadow['role']})",
+                shadow["name"],
                 mode,
                 str(numbers.get("requests", 0)),
                 str(numbers.get("identical", "")),
                 str(numbers.get("tokens_compared", 0)),
                 str(sum(parted.values())),
-                "" if error is None else f"{error:.2e}",
+                "" if error is None else number(error),
             )
     return table
 

@@ -95,6 +95,14 @@ def test_a_body_too_deep_to_be_written_again_is_said_so() -> None:
     assert read_request(exchange(b'{"model": "m", "x": ' + b"[" * 200 + b"]" * 200 + b"}"), 10_000).model == "m"
 
 
+def test_a_body_of_very_many_values_is_not_unfolded_in_memory() -> None:
+    body = b'{"x": [' + b"[]," * 300_000 + b"[]]}"
+    with pytest.raises(Unreadable, match="request_too_complex"):
+        read_request(exchange(body), 1 << 24)
+    ids = b'{"prompt": [' + b"11," * 300_000 + b"1]}"
+    assert len(read_request(exchange(ids, "/v1/completions"), 1 << 24).body["prompt"]) == 300_001
+
+
 def test_unfiltered_needs_temperature_one_and_nothing_that_bends_the_distribution() -> None:
     plain = Defaults(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0)
     assert asked(Endpoint.CHAT, "/", chat()).unfiltered(plain)  # type: ignore[arg-type]
