@@ -19,7 +19,7 @@ from proxy.config_load import address
 from proxy.ledger import exposition
 from proxy.ledger.access import Rules, is_loopback, refusal
 from proxy.ledger.export import line
-from proxy.ledger.listing import QueryError, listing
+from proxy.ledger.listing import QueryError, listing, period
 from proxy.ledger.report import build_report
 from proxy.ledger.sources import open_ledgers
 from proxy.ledger.store import Store
@@ -41,7 +41,7 @@ _INDEX = """parhelion {version}
 /metrics               Prometheus and OpenMetrics
 /healthz               200 while this process runs
 /readyz                200 while clients are served, 503 while starting or draining
-/api/v1/report         the report (schema parhelion.report/1)
+/api/v1/report         the report (schema parhelion.report/1); since, until
 /api/v1/records        comparisons, newest first; since, until, shadow, mode, model, endpoint, outcome, class, finding, exchange, order, limit, after
 /api/v1/records/<id>   one comparison, token by token
 """
@@ -71,9 +71,9 @@ def make_admin(
             body, kind = await asyncio.to_thread(_metrics, config, accept, clock())
         return web.Response(body=body, headers={"Content-Type": kind})
 
-    async def report(_: web.Request) -> web.Response:
+    async def report(request: web.Request) -> web.Response:
         async with building:  # it reads every record: one at a time
-            return _json(await asyncio.to_thread(_report, config, command, clock()))
+            return _json(await asyncio.to_thread(_report, config, command, clock(), list(request.query.items())))
 
     async def records(request: web.Request) -> web.Response:
         async with reads:
@@ -108,11 +108,13 @@ def _metrics(config: Config, accept: str, now: float) -> tuple[bytes, str]:
     return exposition.render(merged, accept)
 
 
-def _report(config: Config, command: str, now: float) -> dict[str, Any]:
+def _report(config: Config, command: str, now: float, query: list[tuple[str, str]]) -> dict[str, Any]:
+    wanted = period(query)
     with open_ledgers(config) as found:
         if found.store_error is not None and found.store_error.reason != "missing":
             raise found.store_error
-        return build_report(config, found.store, found.terms, command=command, now=now)
+        terms = found.terms if wanted is None else None  # those are of all time
+        return build_report(config, found.store, terms, command=command, now=now, wanted=wanted)
 
 
 def _records(config: Config, query: list[tuple[str, str]]) -> dict[str, Any]:

@@ -59,6 +59,14 @@ def wanted(query: Sequence[tuple[str, str]]) -> Filter:
     return Filter(**fields)
 
 
+def period(query: Sequence[tuple[str, str]]) -> Filter | None:
+    """Turn the report's parameters, ``since`` and ``until``, into a filter; None for all of time. Raises QueryError."""
+    if unknown := [name for name, _ in query if name not in {"since", "until"}]:
+        raise QueryError(f"{unknown[0]}: unknown parameter; known are since, until")
+    found = wanted(query)
+    return Filter(since=found.since, until=found.until) if query else None
+
+
 def moment(name: str, value: str) -> float:
     """Read Unix seconds or an ISO 8601 time (with an offset, else UTC is meant). Raises QueryError."""
     try:

@@ -114,6 +114,15 @@ def test_the_report_is_that_of_the_records(lived):
     assert free["in_flight"] == 1
 
 
+def test_the_report_of_a_period_and_of_nonsense(lived):
+    status, report = parsed(lived, "/api/v1/report?since=9999-01-01")
+    assert status == 200
+    assert report["records"] == 0
+    assert "requests" not in report  # those are counted over all of time
+    for query in ("since=yesterday", "shadow=f32", "since=1&since=2"):
+        assert parsed(lived, f"/api/v1/report?{query}")[0] == 400
+
+
 def test_records_are_paged_newest_first(lived):
     status, page = parsed(lived, "/api/v1/records?limit=2")
     assert status == 200
