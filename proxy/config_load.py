@@ -32,6 +32,7 @@ from proxy.config import (
     Timeouts,
     Verdict,
 )
+from proxy.ledger.access import OPEN, PAGES
 
 Tree = dict[str, Any]
 PREFIX = "PARHELION__"
@@ -325,6 +326,10 @@ def _check(config: Config) -> None:
             raise ConfigError(
                 f"{key}: {url} is where clients are listened for ({config.listen}); every request would come back to us: give one of them another port"
             )
+    if unknown := set(config.admin_public) - PAGES:
+        raise ConfigError(
+            f"admin_public: {sorted(unknown)[0]!r} is no page; give any of {', '.join(sorted(PAGES - OPEN))}"
+        )
     if config.handoff != "local":
         raise ConfigError(f"handoff: {config.handoff!r} is not available in this version; use local")
     if not config.records.url.startswith("sqlite:///"):

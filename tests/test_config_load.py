@@ -140,6 +140,7 @@ def test_environment_addresses_lists_by_number() -> None:
             MINIMAL | {"shadows": [{"name": "x", "url": "http://x", "api_key": "a b"}]},
             "shadows[0].api_key: is empty, or holds a blank",
         ),
+        (MINIMAL | {"admin_public": ["metrics", "nosuchpage"]}, "admin_public: 'nosuchpage' is no page; give any of "),
         (MINIMAL | {"listen": "8000"}, "listen: '8000' is not HOST:PORT"),
         (MINIMAL | {"listen": "0.0.0.0:99999"}, "listen: '0.0.0.0:99999' is not HOST:PORT"),
         (MINIMAL | {"listen": "127.0.0.1:80", "admin": "127.0.0.1:80"}, "admin: shares port 80 with listen"),

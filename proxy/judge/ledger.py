@@ -142,6 +142,13 @@ class Ledger:
         if missing:
             logs.say(logger, logging.WARNING, "lost_on_crash", exchanges=max(missing.values()))
 
+    async def too_large(self) -> bool:
+        """Whether the store has passed its bound by so much that it should not wait for its turn."""
+        try:
+            return await asyncio.to_thread(self.store.over, self._max_bytes)
+        except StoreError:
+            return False
+
     async def purge(self) -> None:
         """Apply retention."""
         try:

@@ -26,7 +26,7 @@ from proxy.ledger.judge_metrics import JudgeMetrics
 logger = logging.getLogger("parhelion")
 
 _SNAPSHOT_EVERY = 1.0
-_PURGE_EVERY = 600.0
+_PURGE_EVERY, _PURGE_SOONEST = 600.0, 5.0
 _DRAIN = 10.0  # seconds to finish what waits when told to stop; the rest is shed and counted
 
 
@@ -108,9 +108,10 @@ class Judge:
         while True:
             await asyncio.sleep(_SNAPSHOT_EVERY)
             self._snapshot()
-            if time.monotonic() - purged > _PURGE_EVERY:
-                purged = time.monotonic()
+            since = time.monotonic() - purged
+            if since > _PURGE_EVERY or (since > _PURGE_SOONEST and await self.ledger.too_large()):
                 await self.ledger.purge()
+                purged = time.monotonic()
 
     def _snapshot(self) -> None:
         self.engines.report()
