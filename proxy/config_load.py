@@ -328,7 +328,7 @@ def _check(config: Config) -> None:
             )
     if unknown := set(config.admin_public) - PAGES:
         raise ConfigError(
-            f"admin_public: {sorted(unknown)[0]!r} is no page; give any of {', '.join(sorted(PAGES - OPEN))}"
+            f"admin_public: {min(unknown)!r} is no page; give any of {', '.join(sorted(PAGES - OPEN))}"
         )
     if config.handoff != "local":
         raise ConfigError(f"handoff: {config.handoff!r} is not available in this version; use local")
