@@ -1,25 +1,28 @@
 """Logprobs asked for on our account (``primary.logprobs: inject``): the request is enlarged, the reply is stripped again.
 
 House rules. The one declared exception to byte identity, and it can never break a client: what cannot be enlarged goes out as it came,
-what cannot be stripped (another content type, a coding, a body over the limit, an event that is no JSON) is passed on as it came, and
-a refusal of the enlarged request is answered by sending the client's own (``refused``). No socket here: bytes in, bytes out.
+what cannot be stripped (another content type, a coding, a body over the limit, an event that is no JSON) is passed on as it came (but
+for an event that the end of its stream cuts short, see ``end``), and a refusal of the enlarged request is answered by sending the client's own (``refused``). No socket here: bytes in, bytes out.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import Enum
 
-import orjson
-
 from engines.dialect import Dialect, DialectError, Endpoint, Json
 from proxy.compare.sse import Event, SseReader, SseTooLarge
-from proxy.traffic import reply_head
+from proxy.traffic import exact_json, reply_head
 from proxy.traffic.reply_head import Framing, ReplyHead
 
 TOP = 20  # the most alternatives vLLM, SGLang and OpenAI give by default
 
 _JSON = b"application/json"
+_DATA = re.compile(rb"data(?::[^\r\n]*)?(?=[\r\n]|\Z)")
+_BOM = b"\xef\xbb\xbf"
+#: The keys under which an enlarged request brings back more than the client's would (see the dialects' ``strip``), however they go on.
+_OURS = (b"logprob", b"token", b"prompt_token", b"__verbose")
 
 
 class _Mode(Enum):
@@ -43,7 +46,8 @@ class Injection:
         self._held: list[bytes] = []
         self._held_size = 0
         self._reader = SseReader(limit)
-        self._pending = b""
+        self._pending = bytearray()
+        self._first = True  # no event of a stream has come yet
 
     # -- the request
 
@@ -61,14 +65,14 @@ class Injection:
     def shape(self, wanted: Callable[[Json], bool]) -> bytes | None:
         """Return the enlarged body; None when it must go as it came: not a JSON object, not ``wanted``, not for this dialect."""
         try:
-            body = orjson.loads(self.gathered)
+            body, write = exact_json.read(self.gathered, strict=True)
             add, most = self._dialect.inject, self._dialect.max_top_logprobs
             if add is None or not isinstance(body, dict) or not wanted(body):
                 return None
             enlarged = add(self._endpoint, body, TOP if most is None else min(TOP, most))
             self._client_body = body
-            return None if enlarged == body else orjson.dumps(enlarged)
-        except (orjson.JSONDecodeError, orjson.JSONEncodeError, DialectError):
+            return None if enlarged == body else write(enlarged)
+        except (exact_json.Unreadable, DialectError):
             return None
 
     # -- the reply
@@ -115,16 +119,24 @@ class Injection:
         self._mode = _Mode.AS_IT_IS
         head, self._held_head = self._held_head, None
         held, self._held = b"".join(self._held) + self._pending, []
-        self._pending = b""
+        self._pending.clear()
         return head, held
 
     def end(self) -> tuple[ReplyHead | None, bytes]:
-        """Return what to send at the end of the reply."""
+        """Return what to send at the end of the reply, and where a stream whose head is out breaks off.
+
+        An event that the end leaves incomplete is withheld when it is no whole JSON and names anything that may be ours: nothing could be
+        taken out of it, and by the standard a client drops it anyway.
+        """
         match self._mode:
             case _Mode.AS_IT_IS:
                 return None, b""
             case _Mode.STREAM:
-                return None, b"".join(self._strip_event(event) for event in self._reader.finish())
+                try:
+                    events = self._reader.finish()
+                except SseTooLarge:
+                    return self.give_up()
+                return None, b"".join(self._last(event) for event in events)
             case _Mode.WHOLE:
                 assert self._held_head is not None
                 data = b"".join(self._held)
@@ -138,32 +150,56 @@ class Injection:
             events = self._reader.feed(piece)
         except SseTooLarge:
             return self.give_up()[1]
-        self._pending = self._pending[sum(len(event.raw) for event in events) :]
+        del self._pending[: sum(len(event.raw) for event in events)]
         return b"".join(self._strip_event(event) for event in events)
 
+    def _last(self, event: Event) -> bytes:
+        shown = self._strip_event(event)
+        return b"" if not event.whole and _holds_ours(event.data) else shown
+
     def _strip_event(self, event: Event) -> bytes:
+        """Put what is left of the data in place of the first data line; all other fields, line ends and a mark of byte order stay."""
+        mark = _BOM if self._first and event.raw.startswith(_BOM) else b""
+        self._first = False
         if not event.dispatched:
             return event.raw
         stripped = self._strip(event.data)
         if stripped is event.data:
             return event.raw
         if not stripped:
-            return b""
-        lines = [line for line in event.raw.splitlines() if line and not line.startswith(b"data")]
-        ending = event.raw[len(event.raw.rstrip(b"\r\n")) :]
-        return b"".join(line + b"\n" for line in lines) + b"data: " + stripped + ending
+            return mark
+        lines: list[bytes] = []
+        for line in event.raw[len(mark) :].splitlines(keepends=True):
+            if not (found := _DATA.match(line)):
+                lines.append(line)
+            elif stripped:
+                lines.append(b"data: " + stripped + line[found.end() :])
+                stripped = b""
+        return mark + b"".join(lines)
 
     def _strip(self, data: bytes) -> bytes:
         """Take out what ``inject`` added: the same object when nothing changes or it is not ours to read, empty when it is to be dropped."""
         try:
-            parsed = orjson.loads(data)
+            parsed, write = exact_json.read(data)
             if not isinstance(parsed, dict):
                 return data
-            before = orjson.dumps(parsed)
+            before = write(parsed)
             stripped = self._dialect.strip(self._endpoint, self._client_body, parsed)
             if stripped is None:
                 return b""
-            after = orjson.dumps(stripped)
+            after = write(stripped)
             return data if after == before else after
-        except (orjson.JSONDecodeError, orjson.JSONEncodeError, DialectError):
+        except (exact_json.Unreadable, DialectError):
             return data
+
+
+def _holds_ours(data: bytes) -> bool:
+    """Whether an object that is cut short may hold, or just begin, one of our keys."""
+    if not data.lstrip().startswith(b"{"):
+        return False
+    try:
+        exact_json.read(data)
+    except exact_json.Unreadable:
+        begun = data.rpartition(b'"')[2]
+        return any(name in data or (begun and name.startswith(begun)) for name in _OURS)
+    return False

@@ -326,10 +326,11 @@ class Relay:
             out += (b"%x\r\n" % len(piece), piece, b"\r\n")
 
     def _fail(self, refusal: Refusal, ended: Ended) -> None:
-        if self._injection is not None and self._status and not self.began_reply:
+        if self._injection is not None and self._status:
             out: list[bytes] = []
-            self._emit(*self._injection.give_up(), out)
-            self._client.write(out)
+            self._emit(*(self._injection.end() if self.began_reply else self._injection.give_up()), out)
+            if out:
+                self._client.write(out)
         complete = self.request_sent
         begun, framing = self.began_reply, self._framing
         self._finish(ended, code=self._status if begun else refusal.status)

@@ -1,0 +1,129 @@
+"""A stream's events after stripping, byte for byte: only what was added is gone, and nothing comes twice."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.registry import dialect
+from proxy.config import Primary
+from proxy.traffic.inject import Injection
+from proxy.traffic.reply_head import Framing, ReplyHead
+from tests.wire.client import ask, parse, post
+from tests.wire.engine import STREAM, Engine, chunk, once
+from tests.wire.proxied import proxied
+
+CLIENT = {"model": "m", "messages": [], "stream": True}
+PLAIN = b'{"choices":[{"index":0,"delta":{"content":"q"},"logprobs":null}]}'
+ADDED = b'{"choices": [{"index":0,"delta":{"content":"q"},"logprobs":{"content":[{"logprob":-0.5}]}}]}'
+BOM = b"\xef\xbb\xbf"
+
+
+def stripped(*pieces: bytes, limit: int = 1 << 20, body: dict = CLIENT) -> bytes:
+    injection = Injection(dialect("openai"), "chat_completions", limit)
+    injection.gather(json.dumps(body).encode())
+    assert injection.shape(lambda _: True) is not None
+    injection.head(ReplyHead(200, b"OK", [], Framing.CHUNKED, None, stream=True))
+    return b"".join(injection.piece(piece)[1] for piece in pieces) + injection.end()[1]
+
+
+@pytest.mark.parametrize(
+    ("came", "goes"),
+    [
+        (BOM + b"data: " + ADDED + b"\n\n", BOM + b"data: " + PLAIN + b"\n\n"),
+        (BOM + b": hello\n\ndata: " + ADDED + b"\n\n", BOM + b": hello\n\ndata: " + PLAIN + b"\n\n"),
+        (
+            b"id: 7\r\ndata: " + ADDED + b"\r\nevent: note\r\n\r\n",
+            b"id: 7\r\ndata: " + PLAIN + b"\r\nevent: note\r\n\r\n",
+        ),
+        (b"data:" + ADDED + b"\r\r", b"data: " + PLAIN + b"\r\r"),
+        (
+            b"database: 1\ndata: " + ADDED.replace(b" [", b"\ndata: [") + b"\ndata\n\n",
+            b"database: 1\ndata: " + PLAIN + b"\n\n",
+        ),
+        (b"data: " + ADDED, b"data: " + PLAIN),
+        (b"data: " + ADDED + b"\nid: 1", b"data: " + PLAIN + b"\nid: 1"),
+    ],
+    ids=["mark", "mark before a comment", "other fields", "old line ends", "several lines", "no blank line", "half"],
+)
+def test_an_event_keeps_everything_but_what_was_added(came: bytes, goes: bytes) -> None:
+    assert stripped(came) == goes
+
+
+def test_a_mark_in_the_middle_of_a_stream_is_no_mark() -> None:
+    odd = BOM + b"data: " + ADDED + b"\n\n"  # a field of another name there
+    assert stripped(b"data: [DONE]\n\n", odd) == b"data: [DONE]\n\n" + odd
+
+
+def test_values_keep_their_size_in_replies_and_requests() -> None:
+    more = b',"seed":18446744073709551616,"created":123456789012345678901234567890,"x":-1e-7}'
+    [event] = stripped(b"data: " + ADDED[:-1] + more + b"\n\n").split(b"\n\n")[:-1]
+    assert json.loads(event.removeprefix(b"data: ")) == json.loads(PLAIN[:-1] + more)
+    injection = Injection(dialect("openai"), "chat_completions", 1 << 20)
+    injection.gather(json.dumps(CLIENT | {"seed": 2**64, "user": "é"}).encode())
+    enlarged = injection.shape(lambda _: True)
+    assert enlarged is not None
+    assert json.loads(enlarged) == CLIENT | {"seed": 2**64, "user": "é", "logprobs": True, "top_logprobs": 20}
+
+
+def test_logprobs_that_are_no_numbers_are_taken_out_all_the_same() -> None:
+    assert stripped(b"data: " + ADDED.replace(b"-0.5", b"NaN") + b"\n\n") == b"data: " + PLAIN + b"\n\n"
+
+
+@pytest.mark.parametrize(
+    ("last", "shown"),
+    [
+        (b'data: {"choices":[{"index":0,"delta":{"content":"q', True),
+        (b'data: {"choices":[{"index":0,"delta":{"content":"q"}', True),
+        (b"data: [DO", True),
+        (b": ping", True),
+        (b"data: logprobs", True),
+        (b'data: {"choices":[{"logprobs":{"content":[{"logprob":-0.5', False),
+        (b'data: {"choices":[{"delta":{},"token_ids":[5', False),
+        (b'data: {"choices":[{"delta":{},"logpr', False),
+        (b'data: {"prompt_t', False),
+        (b'data: {"__verb', False),
+    ],
+)
+def test_an_event_that_is_cut_short_is_shown_only_if_it_holds_nothing_of_ours(last: bytes, shown: bool) -> None:
+    assert stripped(b"data: [DONE]\n\n", last) == b"data: [DONE]\n\n" + last * shown
+
+
+@given(st.integers(0, len(ADDED)))
+def test_no_cut_lets_anything_of_ours_through(at: int) -> None:
+    got = stripped(b"data: " + ADDED[:at])
+    assert b'"l' not in got or got == b"data: " + PLAIN
+
+
+def test_an_event_over_the_limit_at_the_end_of_a_stream_is_passed_on() -> None:
+    large = b"data: " + b"x" * 5000
+    assert stripped(b"data: [DONE]\n\n" + large, limit=4096) == b"data: [DONE]\n\n" + large
+
+
+def test_many_pieces_of_one_event_are_not_copied_again_and_again() -> None:
+    event = b'data: {"x":"' + b"y" * 400_000 + b'"}\n\n'
+    assert stripped(*(event[at : at + 1] for at in range(len(event)))) == event
+
+
+@pytest.mark.parametrize(
+    ("last", "shown"),
+    [
+        (b'data: {"choices":[{"index":0,"delta":{"content":"q', True),
+        (b'data: {"choices":[{"logprobs":{"content":[{"logprob":-0.5', False),
+    ],
+)
+def test_a_cut_stream_shows_its_last_event_as_plain_passing_would(last: bytes, shown: bool, state) -> None:
+    async def main() -> None:
+        async with (
+            Engine(once(STREAM, chunk(b"data: " + ADDED + b"\n\n" + last))) as engine,
+            proxied(engine.url, state, primary=Primary(url=engine.url, engine="openai", logprobs="inject")) as proxy,
+        ):
+            got = parse(await ask(proxy.address, post(json.dumps(CLIENT).encode())))
+            assert (got.status, got.whole) == (200, False)
+            assert got.body == b"data: " + PLAIN + b"\n\n" + last * shown
+
+    uvloop.run(main())
