@@ -108,3 +108,10 @@ def test_every_file_the_readmes_point_at_exists() -> None:
     for page in [ROOT / "README.md", *ROOT.glob("*/README.md"), *ROOT.glob("proxy/*/README.md")]:
         for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
+
+
+def test_the_picture_is_of_the_demo_as_it_runs_by_default() -> None:
+    """Make it anew with `python -m proxy.demo.picture REPORT.json .github/demo-report.svg`."""
+    default = inspect.signature(cli.demo).parameters["requests"].default
+    picture = (ROOT / ".github" / "demo-report.svg").read_text(encoding="utf-8").replace("&#160;", " ")
+    assert f"requests: {default} received" in picture
