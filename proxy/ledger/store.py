@@ -269,13 +269,14 @@ class Store:
             return connection.execute(chosen, (number,)).rowcount
 
     def over(self, max_bytes: int) -> bool:
-        """Whether file and journal are more than a tenth over ``max_bytes``: ``purge`` should not wait. Cheap. Raises StoreError."""
+        """Whether file and journal are more than a tenth over ``max_bytes``: ``purge`` should not wait. Cheap; does ``check`` first. Raises StoreError."""
+        self.check()
         journal = self.path.with_name(self.path.name + "-wal")
         try:
             beside = journal.stat().st_size if journal.exists() else 0
             if self.path.stat().st_size + beside <= max_bytes * _OVER:
                 return False
-        except OSError:  # gone: for ``check`` to deal with
+        except OSError:  # gone since: for the next ``check`` to deal with
             return False
         return self.used_bytes() + beside > max_bytes * _OVER
 

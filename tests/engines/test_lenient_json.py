@@ -1,7 +1,6 @@
 """JSON as engines write it, and no exception but the declared one."""
 
 import math
-from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -29,5 +28,8 @@ def test_anything_else_is_not_json(data):
 
 @given(st.binary(max_size=30))
 def test_no_bytes_raise_anything_else(data):
-    with suppress(NotJson):
-        loads(data)
+    try:
+        value = loads(data)
+    except NotJson:
+        value = None
+    assert value is None or isinstance(value, dict | list | str | int | float | bool)

@@ -158,7 +158,8 @@ def test_a_directory_that_is_gone_is_said_and_waited_for(tmp_path, make, caplog)
         for reading in (store.counts, store.used_bytes, lambda: store.get_state("x")):
             with pytest.raises(StoreError, match="it was deleted"):
                 reading()
-        assert not store.over(1)
+        with pytest.raises(StoreError, match="no such directory"):
+            store.over(1)
         assert caplog.text.count("the record store was lost under way") == 1
         home.mkdir()
         store.check()

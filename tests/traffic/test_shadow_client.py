@@ -248,6 +248,8 @@ def test_a_cancelled_call_lets_its_connection_go() -> None:
                 await asyncio.gather(call, return_exceptions=True)
                 while engine.open:  # noqa: ASYNC110 - the engine has no event for it
                     await asyncio.sleep(0.002)
+            assert call.cancelled()
+            assert engine.open == 0
             await one.aclose()
 
     uvloop.run(main())
