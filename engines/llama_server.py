@@ -38,8 +38,7 @@ def main() -> int:
     try:
         import xllamacpp
     except ImportError:
-        print("parhelion: xllamacpp is not installed: pip install 'parhelion[llama]' (in a checkout: '.[llama]')", file=sys.stderr)  # noqa: T201 - a command's own words
-        return 1
+        print("parhelion: xllamacpp is not installed: pip install 'parhelion[llama]'", file=sys.stderr)  # noqa: T201 - a command's own words
     # Blocked before any thread exists, so that every thread of the server inherits it and only sigwait below sees them.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     server = xllamacpp.Server(_parameters(xllamacpp, options))

@@ -327,9 +327,7 @@ def _check(config: Config) -> None:
                 f"{key}: {url} is where clients are listened for ({config.listen}); every request would come back to us: give one of them another port"
             )
     if unknown := set(config.admin_public) - PAGES:
-        raise ConfigError(
-            f"admin_public: {min(unknown)!r} is no page; give any of {', '.join(sorted(PAGES - OPEN))}"
-        )
+        raise ConfigError(f"admin_public: {min(unknown)!r} is no page; give any of {', '.join(sorted(PAGES - OPEN))}")
     if config.handoff != "local":
         raise ConfigError(f"handoff: {config.handoff!r} is not available in this version; use local")
     if not config.records.url.startswith("sqlite:///"):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from proxy import logs
@@ -27,6 +29,7 @@ logger = logging.getLogger("parhelion")
 
 _NOISE = "noise"
 _NOISE_EVERY = 5.0
+_RETRY = 1.0
 _BURIALS, _BURIAL_PAUSE = 240, 0.5  # a drain may take minutes
 
 
@@ -42,7 +45,8 @@ class Ledger:
         self._arms = {Arm(shadow.name, mode) for shadow in config.shadows for mode in shadow.modes}
         self._roles = {shadow.name: shadow.role for shadow in config.shadows}
         self._pending: list[Settlement] = []
-        self._owed: list[Settlement] = []
+        self._owed: Counter[Settlement] = Counter()  # counts of what the store could not take
+        self._retry_at = 0.0
         self._waiting: list[asyncio.Future[None]] = []
         self._something = asyncio.Event()
         self._closing = False
@@ -80,9 +84,9 @@ class Ledger:
         self._writer = asyncio.current_task()
         while not (self._closing and not self._pending):
             if not self._pending:
-                self._something.clear()
-                await self._something.wait()
-                continue
+                await self._wait()
+                if not self._pending and not self._owed:
+                    continue
             batch, self._pending = self._pending, []
             waiting, self._waiting = self._waiting, []
             await self._write(batch)
@@ -90,14 +94,25 @@ class Ledger:
                 if not future.done():
                     future.set_result(None)
 
+    async def _wait(self) -> None:
+        """Until there is something to write, or it is time to try again with what is owed."""
+        self._something.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_RETRY if self._owed else None):
+                await self._something.wait()
+
     async def _write(self, batch: list[Settlement]) -> None:
-        whole = self._owed + batch
+        """Commit a batch and what is owed from before. While the store is away it is asked once a second, not for every exchange."""
+        if self._owed and time.monotonic() < self._retry_at:
+            self._owed.update(shed_of(batch))
+            return
         try:
-            await asyncio.to_thread(self.store.settle, whole, state=self._learned())
-            self._owed = []
+            await asyncio.to_thread(self.store.settle, [*self._owed.elements(), *batch], state=self._learned())
+            self._owed.clear()
         except StoreError as error:
             logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=len(batch))
-            self._owed += shed_of(batch)
+            self._owed.update(shed_of(batch))
+            self._retry_at = time.monotonic() + _RETRY
 
     def _learned(self) -> dict[str, bytes]:
         """The noise book, now and then: it only has to survive a restart nearly up to date."""
@@ -134,6 +149,9 @@ class Ledger:
             await asyncio.sleep(_BURIAL_PAUSE)
 
     async def _reconcile(self, known: dict[str, int]) -> None:
+        # What is owed is settled, though the store does not know it yet.
+        while self._owed and not self._closing:  # noqa: ASYNC110 - an outage has no event, and is rare
+            await asyncio.sleep(_RETRY)
         try:
             missing = await asyncio.to_thread(self.store.reconcile, known, self._arms)
         except StoreError as error:
@@ -141,6 +159,13 @@ class Ledger:
             return
         if missing:
             logs.say(logger, logging.WARNING, "lost_on_crash", exchanges=max(missing.values()))
+
+    async def look(self) -> None:
+        """See that the store is still there and still ours."""
+        try:
+            await asyncio.to_thread(self.store.check)
+        except StoreError as error:
+            logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=0)
 
     async def too_large(self) -> bool:
         """Whether the store has passed its bound by so much that it should not wait for its turn."""

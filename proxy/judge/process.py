@@ -108,6 +108,7 @@ class Judge:
         while True:
             await asyncio.sleep(_SNAPSHOT_EVERY)
             self._snapshot()
+            await self.ledger.look()
             since = time.monotonic() - purged
             if since > _PURGE_EVERY or (since > _PURGE_SOONEST and await self.ledger.too_large()):
                 await self.ledger.purge()

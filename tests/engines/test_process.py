@@ -56,11 +56,14 @@ def family(path, count=3):
 
 
 def alive(pids):
-    return [
-        pid
-        for pid in pids
-        if Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    ]
+    return [pid for pid in pids if lives(pid)]
+
+
+def lives(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):  # it ended, before or while it was looked at
+        return False
 
 
 def gone(pids):

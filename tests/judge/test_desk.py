@@ -15,6 +15,7 @@ from proxy.judge.examine import Examined
 from proxy.judge.ledger import Ledger
 from proxy.judge.settle import Context, Policy
 from proxy.ledger.judge_metrics import JudgeMetrics
+from proxy.ledger.store_error import StoreError
 
 EVERYTHING = Sampling(rate=1.0)
 ARMS = [("a", "free"), ("a", "forced"), ("b", "free"), ("b", "forced")]
@@ -111,6 +112,36 @@ def test_a_cancelled_wait_settles_once(tmp_path: Path) -> None:
         writing = asyncio.ensure_future(ledger.run())
         await ledger.settle(desk.instead(exchange(), "shed", "shutdown"))
         assert sum(ledger.store.counts().values()) == 8  # both, each once
+        await ledger.close()
+        await writing
+
+    asyncio.run(main())
+
+
+def test_what_the_store_could_not_take_is_counted_when_it_is_back(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+
+    async def main() -> None:
+        ledger = Ledger(settings, JudgeMetrics(settings))
+        desk = Desk(settings, Broken(), JudgeMetrics(settings))  # type: ignore[arg-type]
+        real, asked = ledger.store.settle, []
+
+        def away(*_: Any, **__: Any) -> None:
+            asked.append(1)
+            raise StoreError("locked", tmp_path)
+
+        ledger.store.settle = away  # type: ignore[method-assign]
+        writing = asyncio.ensure_future(ledger.run())
+        for _ in range(50):
+            await ledger.settle(desk.instead(exchange(), "incomparable", "endpoint"))
+        assert len(asked) < 5  # not asked for every exchange while it is away
+        accounting = asyncio.ensure_future(ledger.reconcile("t0", 50))
+        await asyncio.sleep(0.05)
+        assert not accounting.done()  # it would take what is owed for lost
+        ledger.store.settle = real  # type: ignore[method-assign]
+        async with asyncio.timeout(10):
+            await accounting
+        assert {tuple(key)[:2]: n for key, n in ledger.store.counts().items()} == dict.fromkeys(ARMS, 50)
         await ledger.close()
         await writing
 
