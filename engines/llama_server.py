@@ -39,6 +39,7 @@ def main() -> int:
         import xllamacpp
     except ImportError:
         print("parhelion: xllamacpp is not installed: pip install 'parhelion[llama]'", file=sys.stderr)  # noqa: T201 - a command's own words
+        return 1
     # Blocked before any thread exists, so that every thread of the server inherits it and only sigwait below sees them.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     server = xllamacpp.Server(_parameters(xllamacpp, options))
