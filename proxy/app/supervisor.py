@@ -157,6 +157,7 @@ class Supervisor:
         assignment = Assignment(self.config, child.role, child.incarnation, descriptor)
         child.process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",  # a folder named proxy where we were started is not ours
             "-m",
             "proxy.app.child",
             stdin=asyncio.subprocess.PIPE,

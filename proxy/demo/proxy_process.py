@@ -45,7 +45,7 @@ class ProxyProcess:
         self.log = directory / "proxy.log"
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [sys.executable, "-m", "proxy.cli", "serve", "-c", str(self.config)],
+                [sys.executable, "-P", "-m", "proxy.cli", "serve", "-c", str(self.config)],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,

@@ -39,11 +39,14 @@ _LINE_EVERY = 15.0  # where there is no terminal
 def run(*, requests: int, json_file: Path | None, keep: bool, vllm: bool) -> int:
     """Run the demo; exit status 0 when the report was made."""
     console = Console()
-    signal.signal(signal.SIGTERM, _stop)
-    signal.signal(signal.SIGINT, _stop)  # also where a shell has started us in the background with it ignored
     if requests < 1:
         sys.stderr.write("parhelion: --requests: give at least 1\n")
         return 2
+    if json_file is not None and (problem := _unwritable(json_file)):
+        sys.stderr.write(f"parhelion: --json: {json_file} cannot be written: {problem}\n")
+        return 2
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, _stop)  # also where a shell has started us in the background with it ignored
     try:
         with (
             tempfile.TemporaryDirectory(prefix="parhelion-demo-", dir=_short(), ignore_cleanup_errors=True) as scratch,
@@ -74,6 +77,16 @@ def run(*, requests: int, json_file: Path | None, keep: bool, vllm: bool) -> int
         sys.stderr.write(f"parhelion: {error}\n")
         return 1
     return 0
+
+
+def _unwritable(file: Path) -> str | None:
+    """Why the report could not be written there, found out before the work is done and not after."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("ab"):
+            return None
+    except OSError as error:
+        return error.strerror or "no reason given"
 
 
 def _short() -> str | None:

@@ -93,6 +93,17 @@ def wired(tmp_path_factory: pytest.TempPathFactory) -> Any:
         law(proxy)
 
 
+def test_a_folder_of_our_packages_name_where_it_is_started_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("proxy", "engines"):
+        (tmp_path / "here" / name).mkdir(parents=True)
+        (tmp_path / "here" / name / "__init__.py").write_text("raise RuntimeError('not this one')")
+    monkeypatch.chdir(tmp_path / "here")
+    with toy() as primary, parhelion(tmp_path, primary, []) as proxy:
+        assert post(f"{proxy.clients}/v1/chat/completions", CHAT) == post(f"{primary}/v1/chat/completions", CHAT)
+
+
 def test_shadows_that_are_gone_change_nothing_and_everything_is_counted(tmp_path: Path) -> None:
     with toy() as primary, parhelion(tmp_path, primary, shadows("http://127.0.0.1:1", "http://127.0.0.1:2")) as proxy:
         direct = post(f"{primary}/v1/chat/completions", CHAT)
