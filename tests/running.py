@@ -52,14 +52,14 @@ def serving(module: str, *words: str) -> Iterator[str]:
 
 
 @contextmanager
-def parhelion(directory: Path, primary: str, shadows: list[dict[str, Any]], **settings: Any) -> Iterator[ProxyProcess]:
+def parhelion(directory: Path, engine: str, shadows: list[dict[str, Any]], **settings: Any) -> Iterator[ProxyProcess]:
     """A running proxy on free ports, mirroring everything."""
     whole = {
         "listen": "127.0.0.1:0",
         "admin": "127.0.0.1:0",
         "state": str(directory / "state"),
         "drain": 5,
-        "primary": {"url": primary},
+        "primary": {"url": engine},
         "shadows": shadows,
         "sampling": {"rate": 1.0},
         "records": {"url": f"sqlite:///{directory / 'records.db'}", "content": "text"},

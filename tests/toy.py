@@ -57,6 +57,7 @@ class Toy:
     temperature: float = 1.0
     ids: bool = True
     silent: bool = False
+    key: str = ""
     requests: list[dict[str, Any]] = field(default_factory=list)
 
     def logits(self, context: list[int]) -> list[float]:
@@ -141,6 +142,8 @@ class Server:
     async def _ailing(self, request: web.Request, handler: Any) -> web.StreamResponse:
         transport = request.transport
         assert transport is not None
+        if self.toy.key and request.headers.get("Authorization") != f"Bearer {self.toy.key}":
+            return web.json_response({"error": {"message": "Unauthorized", "type": "auth", "code": 401}}, status=401)
         match "" if request.path.startswith("/ill/") else self.ill:
             case "hang":
                 await asyncio.sleep(3600)
@@ -365,6 +368,7 @@ def main() -> None:
     parser.add_argument("--step", type=float, default=0.0)
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--template", default="<{role}>{content}")
+    parser.add_argument("--key", default="")
     parser.add_argument("--silent", action="store_true")
     parser.add_argument("--no-ids", dest="ids", action="store_false")
     toy = Toy(**vars(parser.parse_args()))

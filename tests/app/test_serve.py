@@ -104,6 +104,30 @@ def test_a_folder_of_our_packages_name_where_it_is_started_changes_nothing(
         assert post(f"{proxy.clients}/v1/chat/completions", CHAT) == post(f"{primary}/v1/chat/completions", CHAT)
 
 
+def test_a_missing_key_is_the_primarys_to_refuse_and_a_clients_key_goes_to_nobody_else(tmp_path: Path) -> None:
+    with toy(key="of-clients") as primary, toy(key="of-the-shadow") as candidate, toy(key="of-the-control") as control:
+        keys = {"cand": "of-the-shadow", "control": "of-the-control"}
+        arms = [one | {"api_key": keys[one["name"]]} for one in shadows(candidate, control)]
+        with parhelion(tmp_path, primary, arms, primary={"url": primary, "api_key": "of-clients"}) as proxy:
+            proxy.wait_known(["primary", "cand", "control"], 30)
+            for key in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer of-clients"}):
+                replies = [post(f"{url}/v1/chat/completions", CHAT, **key) for url in (proxy.clients, primary)]
+                assert replies[0] == replies[1]
+                assert replies[0][0] == (200 if "of-clients" in str(key) else 401)
+            settle(proxy, 3)
+            law(proxy)
+            assert proxy.metric("parhelion_compared_total") == 4  # the shadows' own keys opened them
+            assert proxy.metric("parhelion_incomparable_total", reason="primary_error") == 8
+            everything = (
+                proxy.log.read_bytes()
+                + proxy.get("/metrics")
+                + proxy.get("/api/v1/records")
+                + (tmp_path / "records.db").read_bytes()
+            )
+            assert b"of-clients" not in everything
+            assert b"Bearer" not in everything
+
+
 def test_shadows_that_are_gone_change_nothing_and_everything_is_counted(tmp_path: Path) -> None:
     with toy() as primary, parhelion(tmp_path, primary, shadows("http://127.0.0.1:1", "http://127.0.0.1:2")) as proxy:
         direct = post(f"{primary}/v1/chat/completions", CHAT)
