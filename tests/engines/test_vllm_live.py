@@ -22,8 +22,8 @@ NOISE = {"vllm": 0.5, "reference": 1e-4}
 
 @pytest.fixture(
     params=[
-        pytest.param(("vllm", "vllm"), marks=pytest.mark.vllm, id="vllm"),
-        pytest.param(("reference_engine", "reference"), marks=pytest.mark.torch, id="reference"),
+        pytest.param(("vllm_bf16", "vllm"), marks=pytest.mark.vllm, id="vllm"),
+        pytest.param(("reference_fp32", "reference"), marks=pytest.mark.torch, id="reference"),
     ]
 )
 def engine(request):
