@@ -86,6 +86,12 @@ def _vllm(model: Path, dtype: str, python: str, log: Path) -> EngineProcess:
     )
 
 
+def _named(parameters: dict[str, object]) -> set[str]:
+    """The engines that a parametrised test asks for by name, in a tuple."""
+    tuples = [value for value in parameters.values() if isinstance(value, tuple)]
+    return {word for value in tuples for word in value if isinstance(word, str)} & set(ENGINES)
+
+
 @pytest.fixture(scope="session")
 def _engines(
     request: pytest.FixtureRequest,
@@ -97,11 +103,7 @@ def _engines(
     asked = set()
     for item in request.session.items:
         asked.update(getattr(item, "fixturenames", ()))
-        asked.update(
-            value[0]
-            for value in getattr(getattr(item, "callspec", None), "params", {}).values()
-            if isinstance(value, tuple)
-        )
+        asked.update(_named(getattr(getattr(item, "callspec", None), "params", {})))
     logs = tmp_path_factory.mktemp("engines")
     with ExitStack() as stack:
         yield {
