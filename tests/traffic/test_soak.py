@@ -8,6 +8,7 @@ import gc
 import random
 from pathlib import Path
 
+import pytest
 import uvloop
 
 from proxy.config import Limits, Timeouts
@@ -21,6 +22,7 @@ from tests.wire.judge import judging
 from tests.wire.proxied import Proxy, proxied
 
 
+@pytest.mark.soak
 def test_faults_of_every_kind_leave_nothing_behind(state: Path) -> None:
     chance = random.Random(20261130)
 
