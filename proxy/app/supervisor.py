@@ -44,7 +44,6 @@ class Child:
     sock: socket.socket | None = None
     process: asyncio.subprocess.Process | None = None
     ready: bool = False
-    restarts: int = 0
     incarnation: str = ""
 
 
@@ -137,7 +136,6 @@ class Supervisor:
             if not self._started:  # a mistake to be told of, not a fault to be ridden out
                 self.failed, self.said = child.role, code == SAID
                 return
-            child.restarts += 1
             pause = 0.1 if time.monotonic() - started > _SETTLED_AFTER else min(pause * 2, _LONGEST_PAUSE)
             await asyncio.sleep(pause)
 

@@ -32,7 +32,7 @@ class Unreadable(Exception):
 
 
 class Asked(Struct, frozen=True):
-    """One readable request; ``prompts`` is how many prompts it holds.
+    """One readable request.
 
     ``temperature`` is the client's own value, None when omitted or, with ``temperature_known`` false, when it is there and no number (an engine
     may take "1" for 1, or refuse it).
@@ -44,7 +44,6 @@ class Asked(Struct, frozen=True):
     model: str
     stream: bool
     n: int
-    prompts: int
     temperature: float | None
     temperature_known: bool
     max_tokens: int | None
@@ -165,7 +164,6 @@ def asked(endpoint: Endpoint, path: str, body: Json) -> Asked:
         model=model if isinstance(model, str) else "",
         stream=body.get("stream") is True,
         n=n if isinstance(n, int) and n > 0 else 1,
-        prompts=_prompts(endpoint, body),
         temperature=float(temperature) if _is_number(temperature) else None,
         temperature_known=temperature is None or _is_number(temperature),
         max_tokens=_limit(body),
@@ -184,11 +182,3 @@ def _limit(body: Mapping[str, Any]) -> int | None:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
     return None
-
-
-def _prompts(endpoint: Endpoint, body: Mapping[str, Any]) -> int:
-    """A completions prompt is a text, a list of texts, a list of ids, or a list of lists of ids."""
-    prompt = body.get("prompt")
-    if endpoint is Endpoint.COMPLETIONS and isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
-        return len(prompt)
-    return 1
