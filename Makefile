@@ -14,7 +14,7 @@ export PARHELION_VLLM_PYTHON ?= $(CURDIR)/$(VLLM_VENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help demo demo-vllm test soak lint unit vllm-env clean
+.PHONY: help demo demo-vllm test soak lint unit vllm-env programs clean
 
 help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,10 +33,13 @@ lint: $(VENV)/test.stamp  ## style, types and layer rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(VENV)/test.stamp vllm-env  ## all tests (ARGS="-k name" to choose)
+unit: $(VENV)/test.stamp vllm-env programs  ## all tests (ARGS="-k name" to choose)
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
-soak: $(VENV)/test.stamp  ## mixed faults on the live path, apart from the tests
+programs: $(VENV)/test.stamp  ## foreign programs that the tests run beside the product (nginx, HAProxy, Envoy, clients)
+	@$(BIN)/python -m tests.programs
+
+soak: $(VENV)/test.stamp programs  ## mixed faults on the live path, apart from the tests
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
 vllm-env: $(VENV)/base.stamp  ## vLLM (CPU build), torch and Transformers in an environment of their own
@@ -56,4 +59,4 @@ $(VENV)/test.stamp: $(VENV)/demo.stamp
 	@touch $@
 
 clean:          ## remove what was built here, environments included (models stay in ~/.cache/parhelion)
-	rm -rf $(VENV) $(VLLM_VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VLLM_VENV) .programs build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
