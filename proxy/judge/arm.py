@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from engines.dialect import Answer, Call, Defaults, Dialect, DialectError, Endpoint, Fetch, Json, Scored
 from proxy.compare.token_stream import Reply
+from proxy.judge.cpu import COMPARE
 from proxy.judge.guard import Guard
 from proxy.ledger.record import Timing
 from proxy.traffic.content_coding import CodingError, decode_body
@@ -78,7 +79,8 @@ class Arm:
         if answer.failure is not None and not answer.pieces:
             self.errors[answer.failure] += 1
             return Refused("shadow_error", shed=False)
-        reply = dialect.read(endpoint, body, answer)
+        with COMPARE:
+            reply = dialect.read(endpoint, body, answer)
         self.guard.spent(reply.completion_tokens or 0, time.monotonic())
         self.tokens.update(prompt=reply.prompt_tokens or 0, completion=reply.completion_tokens or 0)
         if reply.error is not None:

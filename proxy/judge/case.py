@@ -11,6 +11,7 @@ from proxy.compare.comparison import Comparison, Mode
 from proxy.compare.token_stream import Reply
 from proxy.exchange import Exchange
 from proxy.judge.arm import Arm
+from proxy.judge.cpu import COMPARE
 from proxy.judge.noise import Taus
 from proxy.judge.request import Asked
 
@@ -48,7 +49,8 @@ class Case(Struct, frozen=True):
 def sound(mode: Mode, compare: Callable[[], Comparison]) -> Comparison:
     """What ``compare`` says; should it fail on what one engine sent, that arm alone is incomparable, and the log says where."""
     try:
-        return compare()
+        with COMPARE:
+            return compare()
     except Exception:
         logger.exception("comparison_failed")
         return Comparison(mode=mode, incomparable="judge_error")

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from proxy.config import Config
 from proxy.exchange import Exchange
+from proxy.judge.cpu import COMPARE
 from proxy.judge.examine import Examined, Examiner
 from proxy.judge.request import Unreadable, read_body
 from proxy.judge.settle import settlement
@@ -71,10 +72,11 @@ class Desk:
         finally:
             for arm in self.arms:
                 self.metrics.in_flight(*arm, -1)
-        ends = tuple(
-            settlement(exchange, examined.asked, examined.primary, outcome, examined.context)
-            for outcome in examined.outcomes
-        )
+        with COMPARE:
+            ends = tuple(
+                settlement(exchange, examined.asked, examined.primary, outcome, examined.context)
+                for outcome in examined.outcomes
+            )
         return Done((*_decision(exchange), *ends), examined)
 
 

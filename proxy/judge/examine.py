@@ -18,6 +18,7 @@ from proxy.exchange import Ended, Exchange
 from proxy.judge import free, sources
 from proxy.judge.arm import Arm, plain, timing_of
 from proxy.judge.case import Case, ShadowArm
+from proxy.judge.cpu import COMPARE
 from proxy.judge.forced import Forcing
 from proxy.judge.noise import NoiseBook
 from proxy.judge.request import Asked, Unreadable, read_request
@@ -68,7 +69,8 @@ class Examiner:
         answer = plain(_answer(exchange), self.inflated)
         temperature = asked.effective_temperature(self.primary.defaults)
         context = Context(self.policy, self.primary.footprint, temperature, timing_of(answer, stream=asked.stream))
-        primary = dialect.read(asked.endpoint, asked.body, answer)
+        with COMPARE:
+            primary = dialect.read(asked.endpoint, asked.body, answer)
         if primary.error is not None:
             return self._nothing(asked, "primary_error", context)
         greedy = temperature is not None and temperature <= dialect.greedy_at

@@ -16,6 +16,7 @@ from pathlib import Path
 from proxy import logs
 from proxy.config import Config
 from proxy.counters import is_alive
+from proxy.judge.cpu import COMPARE, STORE
 from proxy.judge.desk import Done
 from proxy.judge.noise import NoiseBook
 from proxy.ledger import totals
@@ -61,7 +62,8 @@ class Ledger:
         self._something.set()
         await asyncio.shield(told)
         try:
-            self._take_in(done)
+            with COMPARE:
+                self._take_in(done)
         except Exception:  # what has settled must not settle again because of what was to be learned from it
             logger.exception("learning_failed")
 
@@ -107,12 +109,16 @@ class Ledger:
             self._owed.update(shed_of(batch))
             return
         try:
-            await asyncio.to_thread(self.store.settle, [*self._owed.elements(), *batch], state=self._learned())
+            await asyncio.to_thread(self._commit, [*self._owed.elements(), *batch], self._learned())
             self._owed.clear()
         except StoreError as error:
             logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=len(batch))
             self._owed.update(shed_of(batch))
             self._retry_at = time.monotonic() + _RETRY
+
+    def _commit(self, batch: list[Settlement], state: dict[str, bytes]) -> None:
+        with STORE:
+            self.store.settle(batch, state=state)
 
     def _learned(self) -> dict[str, bytes]:
         """The noise book, now and then: it only has to survive a restart nearly up to date."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from proxy import logs
 from proxy.config import Config
+from proxy.judge.cpu import Meter
 from proxy.judge.desk import Desk
 from proxy.judge.engines import Engines
 from proxy.judge.examine import Examiner
@@ -37,6 +38,7 @@ class Judge:
         self.config, self.incarnation = config, incarnation
         self.state = Path(config.state)
         self.metrics = JudgeMetrics.resumed(config)
+        self.cpu = Meter()
         self.ledger = Ledger(config, self.metrics)
         self.engines = Engines(config, self.ledger, self.metrics)
         self.intake = Intake(
@@ -116,6 +118,8 @@ class Judge:
 
     def _snapshot(self) -> None:
         self.engines.report()
+        for stage, seconds in self.cpu.since_last().items():
+            self.metrics.cpu(stage, seconds)
         try:
             self.metrics.write(self.state)
         except OSError:

@@ -88,6 +88,10 @@ class JudgeMetrics:
         """Say how long after the primary's end an exchange was settled."""
         self._series.observe("mirror_lag_seconds", (), (seconds,))
 
+    def cpu(self, stage: str, seconds: float) -> None:
+        """Add processor time that a stage of the judge has spent: ``mirror``, ``compare`` or ``store``."""
+        self._series.add("judge_cpu_seconds_total", (stage,), max(0.0, seconds))
+
     def circuit(self, shadow: str, is_open: bool) -> None:
         """Say whether a shadow is being left alone."""
         self._series.set("shadow_circuit_open", (shadow,), int(is_open))

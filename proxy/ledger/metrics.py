@@ -112,6 +112,7 @@ _MIRROR = (
     _histogram("judge", "mirror_lag_seconds", (), "Time from the end of the primary's reply to its settlement.", "how old the picture is", buckets=_LAG),
     _counter("judge", "shadow_errors_total", ("shadow", "kind"), "Faults of a shadow, by kind.", "a broken shadow must not look like drift"),
     _counter("judge", "shadow_tokens_total", ("shadow", "kind"), "Tokens asked of a shadow: prompt, completion, scored.", "what mirroring costs"),
+    _counter("judge", "judge_cpu_seconds_total", ("stage",), "Processor time of the judge by stage: mirror (receiving, asking, reading to the end), compare (reading tokens, comparing), store.", "what mirroring costs, apart from what comparing costs"),
     _gauge("judge", "shadow_circuit_open", ("shadow",), "1 while a shadow is left alone after repeated faults.", "explains a gap in comparisons"),
     _histogram("judge", "time_to_first_token_seconds", ("arm",), "Time to the first streamed piece.", "speed of both arms on the same requests", buckets=_FIRST_TOKEN),
     _histogram("judge", "inter_token_seconds", ("arm",), "Time between streamed pieces.", "speed of both arms on the same requests", buckets=_INTER_TOKEN),
