@@ -44,6 +44,8 @@ class JudgeMetrics:
             self._series = Series(previous)
         except msgspec.MsgspecError:  # of another version, or damaged: begin at 0
             self._series = Series()
+        for stage in ("mirror", "compare", "store"):
+            self.cpu(stage, 0.0)
         for shadow in config.shadows:
             self.circuit(shadow.name, is_open=False)
             for mode in shadow.modes:

@@ -62,4 +62,8 @@ def test_the_metric_is_a_counter_by_stage(tmp_path: Path) -> None:
     metrics.cpu("mirror", 0.5)
     metrics.cpu("store", -1.0)  # a clock that went back adds nothing
     points = decode(metrics.snapshot()).points["parhelion_judge_cpu_seconds_total"]
-    assert {labels: point.value for labels, point in points.items()} == {("mirror",): 0.75, ("store",): 0.0}
+    assert {labels: point.value for labels, point in points.items()} == {
+        ("mirror",): 0.75,
+        ("compare",): 0.0,
+        ("store",): 0.0,
+    }
