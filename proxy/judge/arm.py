@@ -68,12 +68,14 @@ class Arm:
     errors: Counter[str] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)  # by kind: prompt, completion, scored
 
-    async def ask(self, endpoint: Endpoint, path: str, body: Json, request_id: str) -> Answered | Refused:
-        """Send one request of a client's kind and read the whole reply."""
+    async def ask(
+        self, endpoint: Endpoint, path: str, body: Json, request_id: str, *, expected: int = 0
+    ) -> Answered | Refused:
+        """Send one request of a client's kind and read the whole reply; ``expected``: its tokens, held back from the day's budget meanwhile."""
         dialect = self.dialect
         if dialect is None:
             return Refused("shadow_unready", shed=True)
-        answer = await self.admitted(lambda fetch: fetch(Call(path=path, body=body)), request_id)
+        answer = await self.admitted(lambda fetch: fetch(Call(path=path, body=body)), request_id, expected)
         if isinstance(answer, Refused):
             return answer
         if answer.failure is not None and not answer.pieces:
@@ -97,7 +99,9 @@ class Arm:
         if score is None or not self.forced:
             return Refused("no_forced_scoring", shed=False)
         try:
-            rows = await self.admitted(lambda fetch: score(fetch, model, prompt, ids, self.most(top)), request_id)
+            rows = await self.admitted(
+                lambda fetch: score(fetch, model, prompt, ids, self.most(top)), request_id, len(ids)
+            )
         except DialectError as error:
             self.errors[error.reason] += 1
             return Refused("shadow_error", shed=False)
@@ -106,15 +110,16 @@ class Arm:
             self.tokens.update(scored=len(rows))
         return rows
 
-    async def admitted(self, work: Callable[[Fetch], Awaitable[T]], request_id: str) -> T | Refused:
-        """Do something with the engine, if the guard lets us; whatever ``work`` raises goes through."""
-        if reason := self.guard.admit(time.monotonic()):
+    async def admitted(self, work: Callable[[Fetch], Awaitable[T]], request_id: str, expected: int = 0) -> T | Refused:
+        """Do something with the engine that may take ``expected`` tokens, if the guard lets us; whatever ``work`` raises goes through."""
+        if reason := self.guard.admit(time.monotonic(), expected):
             return Refused(reason, shed=True)
         trial = self.guard.circuit_open
         try:
             async with self.slots:
-                return await work(self.fetch(request_id))
+                return await work(self._counted(request_id))
         finally:
+            self.guard.returned(expected)
             if trial:  # it may have ended without a word about the engine's health: let the next one try
                 self.guard.released()
 
@@ -127,6 +132,19 @@ class Arm:
         """The function a dialect calls this engine with."""
 
         async def fetch(call: Call) -> Answer:
+            return await self._send(call, request_id)
+
+        return fetch
+
+    def _counted(self, request_id: str) -> Fetch:
+        """The same for admitted work: it was let through as one request, and each further one is charged for."""
+        first = True
+
+        async def fetch(call: Call) -> Answer:
+            nonlocal first
+            if not first:
+                self.guard.charge(time.monotonic())
+            first = False
             return await self._send(call, request_id)
 
         return fetch

@@ -10,6 +10,8 @@ import asyncio
 import logging
 import time
 
+import msgspec
+
 from engines.capabilities import remedy
 from engines.dialect import DialectError
 from engines.probe import Probe, probe
@@ -27,7 +29,9 @@ from proxy.traffic.shadow_client import Client
 
 logger = logging.getLogger("parhelion")
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 4.0  # an engine that is up again is used within 5 s
+_SAY_AGAIN = 60.0  # how often the log repeats the same complaint about an engine
+_BUDGETS = "token_budgets"  # key in the store's state: what each shadow has spent of its day
 _PRIMARY_AT_ONCE = 2  # what we ask of the primary beside its clients must stay a trickle
 _PRIMARY_DEADLINE = 120.0
 _ASKED_BY_PROBE = 20  # an engine that gave so many may give more; one that gave fewer has said its most
@@ -58,6 +62,22 @@ class Engines:
             )
             for one in config.shadows
         )
+        self._resume(ledger.keep(_BUDGETS, self._budgets))
+
+    def _budgets(self) -> bytes:
+        """Each shadow's day: when its window began (Unix seconds) and the tokens spent in it."""
+        now, clock = time.time(), time.monotonic()
+        days = {shadow.arm.name: shadow.arm.guard.day(clock) for shadow in self.shadows}
+        return msgspec.msgpack.encode({name: (now - ago, tokens) for name, (ago, tokens) in days.items()})
+
+    def _resume(self, kept: bytes | None) -> None:
+        if kept is None:
+            return
+        now, clock = time.time(), time.monotonic()
+        days = msgspec.msgpack.decode(kept, type=dict[str, tuple[float, int]])
+        for shadow in self.shadows:
+            if (day := days.get(shadow.arm.name)) is not None:
+                shadow.arm.guard.resume(clock, now - day[0], day[1])
 
     def _arm(self, name: str, url: str, key: str | None, deadline: float, at_once: int, guard: Guard) -> Arm:
         timeout, cap = self.config.timeouts.connect, self.config.limits.capture_bytes
@@ -75,22 +95,19 @@ class Engines:
 
     async def _until_known(self, arm: Arm, url: str, name: str, model: str | None, declared: Declared) -> None:
         pause = _FIRST_PAUSE
+        said, said_at = "", 0.0
         while True:
             try:
                 fetch = arm.fetch(f"probe-{arm.name}")
                 found = dialect(name if name != "auto" else await detect(fetch))
                 known = await probe(fetch, found, model, declared)
             except DialectError as error:
-                logs.say(
-                    logger,
-                    logging.WARNING,
-                    "engine_not_ready",
-                    arm=arm.name,
-                    url=url,
-                    reason=error.reason,
-                    remedy=remedy(error.reason),
-                    again_in_seconds=pause,
-                )
+                if error.reason != said or time.monotonic() - said_at > _SAY_AGAIN:
+                    said, said_at = error.reason, time.monotonic()
+                    mend = remedy(said)
+                    logs.say(
+                        logger, logging.WARNING, "engine_not_ready", arm=arm.name, url=url, reason=said, remedy=mend
+                    )
             except Exception:  # whatever an engine makes of us, it is tried again and never forgotten
                 logger.exception("probe_failed")
             else:

@@ -39,7 +39,8 @@ async def _ask(case: Case, primary: Arm, shadow: ShadowArm) -> Answered | Refuse
     body = shadow_body(
         asked, arm.dialect, models=shadow.models, defaults=primary.defaults, top_logprobs=arm.most(shadow.top_logprobs)
     )
-    return await arm.ask(asked.endpoint, asked.path, body, case.exchange.id)
+    expected = case.primary.completion_tokens or 0
+    return await arm.ask(asked.endpoint, asked.path, body, case.exchange.id, expected=expected)
 
 
 def twin_of(replies: Replies, shadows: Sequence[ShadowArm]) -> Reply | None:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,6 +53,7 @@ class Ledger:
         self._something = asyncio.Event()
         self._closing = False
         self._noise_due = 0.0
+        self._kept: dict[str, Callable[[], bytes]] = {}
         self._writer: asyncio.Future[None] | None = None
 
     async def settle(self, done: Done) -> None:
@@ -121,12 +123,18 @@ class Ledger:
             self.store.settle(batch, state=state)
 
     def _learned(self) -> dict[str, bytes]:
-        """The noise book, now and then: it only has to survive a restart nearly up to date."""
+        """What others keep here, each time; the noise book now and then, since it only has to survive a restart nearly up to date."""
+        state = {key: value() for key, value in self._kept.items()}
         now = time.monotonic()
-        if now < self._noise_due and not self._closing:
-            return {}
-        self._noise_due = now + _NOISE_EVERY
-        return {_NOISE: self.noise.encode()}
+        if now >= self._noise_due or self._closing:
+            self._noise_due = now + _NOISE_EVERY
+            state[_NOISE] = self.noise.encode()
+        return state
+
+    def keep(self, key: str, value: Callable[[], bytes]) -> bytes | None:
+        """Write ``value`` with every batch from now on; returns what an earlier life wrote. Raises StoreError."""
+        self._kept[key] = value
+        return self.store.get_state(key)
 
     async def reconcile(self, incarnation: str, handed_over: int) -> None:
         """Count as shed what this incarnation handed over and no judge has settled. Nothing of it may be in flight."""

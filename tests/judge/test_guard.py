@@ -68,7 +68,47 @@ def test_failed_trials_double_the_pause_up_to_its_bound() -> None:
         now += step
         pauses.append(step)
         guard.failed(now)
-    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    assert pauses == [1.0, 2.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0]
+
+
+def test_a_trial_that_hangs_does_not_keep_the_next_one_away() -> None:
+    guard = Guard()
+    for _ in range(5):
+        guard.failed(0.0)
+    assert guard.admit(1.0) is None  # hangs from here on
+    assert guard.admit(4.9) == "circuit_open"
+    assert guard.admit(5.0) is None  # within 5 s of anything
+    guard.succeeded()
+    assert not guard.circuit_open
+
+
+def test_further_requests_of_one_piece_of_work_are_charged_for() -> None:
+    guard = Guard(rate=2.0)
+    assert guard.admit(0.0) is None
+    for _ in range(5):
+        guard.charge(0.0)
+    assert guard.admit(2.0) == "rate_limit"  # 4 owed at 0.0, none left at 2.0
+    assert guard.admit(2.5) is None
+
+
+def test_tokens_under_way_count_against_the_day() -> None:
+    guard = Guard(tokens_per_day=100)
+    assert [guard.admit(0.0, 30) for _ in range(4)] == [None, None, None, "token_budget"]
+    guard.returned(30)
+    guard.spent(10, 0.0)
+    assert guard.admit(0.0, 31) == "token_budget"
+    assert guard.admit(0.0, 30) is None
+
+
+def test_the_day_goes_on_in_the_next_life() -> None:
+    first = Guard(tokens_per_day=100)
+    assert first.day(5.0) == (0.0, 0)
+    first.spent(100, 10.0)
+    second = Guard(tokens_per_day=100)
+    second.resume(1000.0, *first.day(60.0))
+    assert second.day(1000.0) == (50.0, 100)
+    assert second.admit(1000.0 + 86_349.0) == "token_budget"
+    assert second.admit(1000.0 + 86_350.0) is None
 
 
 def test_a_trial_that_said_nothing_makes_room_for_the_next() -> None:
