@@ -1,0 +1,98 @@
+"""One measurement of one peer, and several peers measured in turn.
+
+House rules. Knows peers and work, not what is asked of their ratio.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.bench import processes
+from tests.bench.native import Engine, Work, load
+from tests.bench.peers.peer import Peer
+
+_STALLED = 5.0  # seconds without another reply read by anybody: what is missing will not come
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measurement. ``cpu``: microseconds a request (``live``: of the processes that answer clients alone), ``share``: of the requests, those that reached the shadow and were read to their end."""
+
+    peer: str
+    requests: int
+    cpu: float
+    live: float
+    apart: float
+    share: float
+    rps: float
+    load: Mapping[str, Any]
+    shadow: Mapping[str, Any]
+
+    @property
+    def per_chunk(self) -> float:
+        """CPU a chunk in microseconds, when the reply is a paced stream."""
+        return self.cpu * self.requests / max(1, self.load["stamped"])
+
+
+def measure(peer: Peer, engine: Engine, work: Work) -> Sample:
+    """Drive one peer, wait until it has done all it took on, and say what that cost."""
+    engine.clear()
+    apart = peer.apart()
+    before = processes.settled(peer.pid)
+    live = processes.own_cpu(peer.live)
+    took = load(peer.port, work)
+    if peer.mirrors:
+        wait_read(engine)
+    after = processes.settled(peer.pid)
+    live = processes.own_cpu(peer.live) - live
+    time.sleep(1.1 if apart else 0.0)  # the judge tells its figures once a second
+    apart = peer.apart() - apart
+    primary, shadow = engine.stats("primary"), engine.stats("shadow")
+    requests = max(1, primary["requests"])
+    return Sample(
+        peer.name,
+        took["done"],
+        (after - before - apart) * 1e6 / max(1, took["done"]),
+        live * 1e6 / max(1, took["done"]),
+        apart * 1e6 / max(1, took["done"]),
+        shadow["replied"] / requests,
+        took["done"] / took["seconds"],
+        took,
+        shadow,
+    )
+
+
+def wait_read(engine: Engine) -> None:
+    """Until the shadow has been asked and read as often as the primary, or nothing moves any more."""
+    last, since = -1, time.monotonic()
+    while time.monotonic() - since < _STALLED:
+        stats = engine.stats("shadow")
+        ended = stats["replied"] + stats["cut"]
+        if ended >= engine.stats("primary")["requests"]:
+            return
+        if ended != last:
+            last, since = ended, time.monotonic()
+        time.sleep(0.1)
+
+
+def in_turn(peers: Sequence[Peer], engine: Engine, work: Work, rounds: int) -> dict[str, list[Sample]]:
+    """Measure all peers in each of ``rounds`` rounds, in an order that changes; the i-th samples belong together. One short round warms up."""
+    for peer in peers:
+        warm = Work(
+            **{**work.__dict__, "seconds": min(0.3, work.seconds), "requests": min(work.requests or 2000, 2000)}
+        )
+        load(peer.port, warm)
+        if peer.mirrors:
+            wait_read(engine)
+    found: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
+    order = list(peers)
+    shuffle = random.Random(7)
+    for _ in range(rounds):
+        shuffle.shuffle(order)
+        for peer in order:
+            found[peer.name].append(measure(peer, engine, work))
+    return found

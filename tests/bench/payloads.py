@@ -1,0 +1,87 @@
+"""Requests and replies of given sizes, valid for every peer's reader.
+
+House rules. Bytes and nothing else. A body holds the load client's mark (see load.c), an event the engine's stamp (see engine.c).
+"""
+
+from __future__ import annotations
+
+import json
+
+from tests.bench.native import Reply
+
+MARK = "@" * 16
+STAMP = "0" * 19
+_WORDS = "The halo stands beside the sun, twenty two degrees from it, and comes from light bent in crystals of ice. "
+
+
+def text(length: int) -> str:
+    """Prose of so many characters."""
+    return (_WORDS * (length // len(_WORDS) + 1))[:length]
+
+
+def request(size: int, *, stream: bool = False, **more: object) -> bytes:
+    """A greedy chat request of ``size`` bytes."""
+    body = {
+        "model": "bench",
+        "messages": [{"role": "user", "content": MARK}],
+        "temperature": 0,
+        "max_tokens": 128,
+        **({"stream": True} if stream else {}),
+        **more,
+    }
+    length = size - len(_dumps(body))
+    body["messages"] = [{"role": "user", "content": f"{MARK}{text(max(0, length))}"}]
+    return _dumps(body)
+
+
+def json_reply(size: int, *, delay: int = 0) -> Reply:
+    """A whole chat completion of ``size`` bytes."""
+    value = {
+        "id": "chatcmpl-bench",
+        "object": "chat.completion",
+        "created": 1700000000,
+        "model": "bench",
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": "stop"}
+        ],
+        "usage": {"prompt_tokens": 200, "completion_tokens": 128, "total_tokens": 328},
+    }
+    value["choices"] = [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": text(size - len(_dumps(value)))},
+            "logprobs": None,
+            "finish_reason": "stop",
+        }
+    ]
+    return Reply("json", _dumps(value), delay=delay)
+
+
+def sse_reply(events: int, size: int = 235, *, pace: int = 0) -> Reply:
+    """A stream of ``events`` events of ``size`` bytes each, ``pace`` microseconds apart, and ``[DONE]`` in the last one's write."""
+    parts: list[bytes] = []
+    for number in range(events):
+        chunk = {
+            "id": "chatcmpl-bench",
+            "object": "chat.completion.chunk",
+            "created": 1700000000,
+            "model": "bench",
+            "t": STAMP,
+            "choices": [
+                {"index": 0, "delta": {"content": ""}, "finish_reason": "stop" if number == events - 1 else None}
+            ],
+        }
+        bare = len(b"data: " + _dumps(chunk) + b"\n\n")
+        chunk["choices"] = [
+            {
+                "index": 0,
+                "delta": {"content": text(max(1, size - bare))},
+                "finish_reason": "stop" if number == events - 1 else None,
+            }
+        ]
+        parts.append(b"data: " + _dumps(chunk) + b"\n\n")
+    return Reply("sse", b"".join(parts) + b"data: [DONE]\n\n", pace=pace)
+
+
+def _dumps(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

@@ -1,0 +1,67 @@
+"""nginx (Debian): as a plain proxy, and with its mirror. One worker, connections to engines kept."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from tests import programs
+from tests.bench.peers.peer import Peer, Setting, free_port, running
+
+_PLAIN = """
+daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log;
+worker_rlimit_nofile 65536;
+events {{ worker_connections 16384; }}
+http {{
+  access_log off; keepalive_requests 1000000000; client_max_body_size 0; client_body_buffer_size 2m;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+  upstream primary {{ server 127.0.0.1:{primary}; keepalive 1024; keepalive_requests 1000000000; }}
+  upstream shadow {{ server 127.0.0.1:{shadow}; keepalive 1024; keepalive_requests 1000000000; }}
+  server {{
+    listen 127.0.0.1:{port} backlog=4096;
+    location / {{
+      {mirror}
+      proxy_pass http://primary; proxy_http_version 1.1; proxy_set_header Connection ''; proxy_buffering off; {buffers}
+    }}
+    location = /m {{
+      internal;
+      proxy_pass http://shadow$request_uri; proxy_http_version 1.1; proxy_set_header Connection ''; proxy_buffering off; proxy_read_timeout 30s; {buffers}
+    }}
+  }}
+}}
+"""
+_LARGE = "proxy_buffer_size 64k; proxy_buffers 8 64k; proxy_busy_buffers_size 128k;"
+
+
+@contextlib.contextmanager
+def _start(setting: Setting, name: str, mirror: str, buffers: str) -> Iterator[Peer]:
+    port = free_port()
+    file = setting.folder / "nginx.conf"
+    file.write_text(
+        _PLAIN.format(
+            folder=setting.folder,
+            primary=setting.primary,
+            shadow=setting.shadow,
+            port=port,
+            mirror=mirror,
+            buffers=buffers,
+        )
+    )
+    nginx = programs.debian("nginx-light", "nginx")
+    with running([nginx, "-p", setting.folder, "-c", file], port=port, folder=setting.folder) as pid:
+        yield Peer(name, port, pid, mirrors=bool(mirror))
+
+
+def plain(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
+    """Without a mirror."""
+    return _start(setting, "nginx", "", "")
+
+
+def mirror(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
+    """With its mirror. It closes a mirrored stream right after the reply's head."""
+    return _start(setting, "nginx-mirror", "mirror /m; mirror_request_body on;", "")
+
+
+def mirror_tuned(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
+    """With its mirror and buffers of 64 KiB, for long bodies (with 4 KiB, the default, it reads that much at a time)."""
+    return _start(setting, "nginx-mirror-64k", "mirror /m; mirror_request_body on;", _LARGE)
