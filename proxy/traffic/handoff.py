@@ -13,6 +13,7 @@ from typing import cast
 
 from proxy.counters import Counters, Slot
 from proxy.exchange import Exchange
+from proxy.traffic.connecting import connected
 from proxy.traffic.wire import Hello, encode_frame
 
 _BATCH = 256 << 10
@@ -138,9 +139,10 @@ class Handoff:
             await self._line.end(end - self.now())
 
     async def _connect(self) -> None:
+        line = _Line(self)
         try:
             async with asyncio.timeout(_LONGEST_RETRY):
-                await self._loop.create_unix_connection(lambda: _Line(self), self._path)
+                await connected(line, self._loop.create_unix_connection(lambda: line, self._path))
         except (OSError, TimeoutError):
             self._retry_at = self.now() + self._retry
             self._retry = min(self._retry * 2, _LONGEST_RETRY)

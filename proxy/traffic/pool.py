@@ -11,6 +11,7 @@ import asyncio
 import ssl
 from typing import TYPE_CHECKING
 
+from proxy.traffic.connecting import connected
 from proxy.traffic.deadlines import Deadlines
 from proxy.traffic.origin import Origin
 from proxy.traffic.primary_side import PrimarySide
@@ -106,12 +107,13 @@ class Pool:
         await asyncio.gather(*(connection.closed.wait() for connection in list(self._all)))
 
     async def _connect(self, relay: Relay) -> None:
+        connection = PrimarySide(self)
         try:
             async with asyncio.timeout(self._connect_timeout):
-                _, connection = await self.loop.create_connection(
-                    lambda: PrimarySide(self), self._origin.address, self._origin.port,
+                await connected(connection, self.loop.create_connection(
+                    lambda: connection, self._origin.address, self._origin.port,
                     ssl=self._tls, server_hostname=self._origin.address if self._tls else None,
-                )  # fmt: skip
+                ))  # fmt: skip
         except (OSError, TimeoutError, UnicodeError):
             if self._connecting.pop(relay, None) is not None:
                 relay.unreachable()

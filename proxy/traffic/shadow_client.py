@@ -16,6 +16,7 @@ from typing import cast
 import orjson
 
 from engines.dialect import Answer, Call
+from proxy.traffic.connecting import connected
 from proxy.traffic.origin import read_origin, tls_context
 from proxy.traffic.reply_reader import ReplyReader
 
@@ -105,13 +106,13 @@ class Client:
         return None
 
     async def _connect(self, answering: _Answering) -> _Line | None:
-        loop = asyncio.get_running_loop()
+        loop, line = asyncio.get_running_loop(), _Line(self)
         try:
             async with asyncio.timeout(self._connect_timeout):
-                _, line = await loop.create_connection(
-                    lambda: _Line(self), self._origin.address, self._origin.port,
+                await connected(line, loop.create_connection(
+                    lambda: line, self._origin.address, self._origin.port,
                     ssl=self._tls, server_hostname=self._origin.address if self._tls else None,
-                )  # fmt: skip
+                ))  # fmt: skip
         except TimeoutError:
             answering.fail("connect_timeout")
         except (socket.gaierror, UnicodeError):

@@ -22,8 +22,11 @@ from tests.wire.judge import judging
 from tests.wire.proxied import Proxy, proxied
 
 
-@pytest.mark.soak
-def test_faults_of_every_kind_leave_nothing_behind(state: Path) -> None:
+@pytest.mark.parametrize(
+    "rounds",
+    [pytest.param(4, marks=pytest.mark.slow), pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])],
+)
+def test_faults_of_every_kind_leave_nothing_behind(rounds: int, state: Path) -> None:
     chance = random.Random(20261130)
 
     async def behave(connection: Connection) -> None:
@@ -50,7 +53,7 @@ def test_faults_of_every_kind_leave_nothing_behind(state: Path) -> None:
         )
         async with judging(state) as judge, Engine(behave) as engine:
             async with proxied(engine.url, state, timeouts=timeouts, limits=limits) as proxy:
-                for _ in range(4):
+                for _ in range(rounds):
                     async with asyncio.TaskGroup() as group:
                         for _ in range(75):
                             group.create_task(one(proxy))

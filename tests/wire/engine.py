@@ -186,6 +186,9 @@ class Engine:
             await self.behaviour(Connection(self, reader, writer))
         except (Gone, ConnectionError, asyncio.CancelledError):
             pass
+        except RuntimeError as error:  # what uvloop says of a use of a connection that the peer has ended
+            if "the handler is closed" not in str(error):
+                self.errors.append(error)
         except Exception as error:  # noqa: BLE001 - a behaviour's own bug must fail the test that looks at it
             self.errors.append(error)
         finally:

@@ -18,6 +18,7 @@ from proxy.counters import Counters, Slot
 from proxy.traffic.process import serve
 
 _serial = itertools.count(1)
+_CLOSING = 30.0  # beyond the drain: what is longer hangs
 
 
 @dataclass
@@ -82,6 +83,9 @@ async def proxied(url: str, state: Path, **changes: Any) -> AsyncIterator[Proxy]
         yield Proxy(sock.getsockname(), state, counters, stop, incarnation)
     finally:
         stop.set()
-        await task
-        counters.close()
-        sock.close()
+        try:
+            async with asyncio.timeout(config.drain + _CLOSING):
+                await task
+        finally:
+            counters.close()
+            sock.close()
