@@ -45,7 +45,7 @@ def ask(endpoint: Endpoint, body: Json, top: int) -> Json:
 def inject(endpoint: Endpoint, body: Json, top: int) -> Json:
     """Ask for logprobs, and for all ids where the reply is whole. Streams with tools stay as they are: with logprobs they are refused."""
     streamed = body.get("stream") is True
-    if streamed and body.get("tools"):
+    if (streamed and body.get("tools")) or "n_probs" in body or openai.untouchable(endpoint, body):
         return dict(body)
     asked = _asked(endpoint, body)
     shaped = dict(body) if asked is not None and asked >= 2 else openai.undoable(endpoint, body, top)

@@ -31,15 +31,31 @@ def inject(endpoint: Endpoint, body: Json, top: int) -> Json:
 
 
 def undoable(endpoint: Endpoint, body: Json, top: int, *, most_completions: int | None = None) -> Json:
-    """Return a copy that asks for logprobs, unless the client asked itself and for enough to see a rival.
+    """Return a copy that asks for logprobs, unless the client asked itself and for enough to see a rival, or the request is ``untouchable``.
 
     A list the client wants is not widened: engines give tied tokens in no fixed order, so a longer list cut back need not be the
     shorter one; and the dicts of completions cannot be cut back at all.
     """
     asked = asked_alternatives(endpoint, body)
-    if asked is not None and (asked >= 2 or endpoint is Endpoint.COMPLETIONS):
+    if untouchable(endpoint, body) or (asked is not None and (asked >= 2 or endpoint is Endpoint.COMPLETIONS)):
         return dict(body)
     return with_logprobs(endpoint, body, top, most_completions=most_completions)
+
+
+def untouchable(endpoint: Endpoint, body: Json) -> bool:
+    """Tell a request whose reply could not be made again from an enlarged one's.
+
+    What it says of logprobs is refused as it stands (alternatives without logprobs), or spelled so that engines may read it otherwise than we do
+    (1 for true); or its prompt is scored as well (``echo``), which takes an engine another way.
+    """
+    logprobs, top = body.get("logprobs"), body.get("top_logprobs")
+    if endpoint is Endpoint.COMPLETIONS:
+        return bool(body.get("echo")) or not (logprobs is None or _counts(logprobs))
+    return not (logprobs is None or isinstance(logprobs, bool)) or not (top is None or (logprobs and _counts(top)))
+
+
+def _counts(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def with_logprobs(endpoint: Endpoint, body: Json, top: int, *, most_completions: int | None = None) -> Json:

@@ -34,6 +34,9 @@ def ask(endpoint: Endpoint, body: Json, top: int) -> Json:
 
 def inject(endpoint: Endpoint, body: Json, top: int) -> Json:
     """Ask for logprobs as far as they can be taken away again, and for ids. No usage event: it would move ``system_fingerprint`` to itself."""
+    flags = (body.get("return_token_ids"), body.get("return_tokens_as_token_ids"))
+    if openai.untouchable(endpoint, body) or not all(flag is None or isinstance(flag, bool) for flag in flags):
+        return dict(body)
     return _with_ids(endpoint, body, openai.undoable(endpoint, body, top))
 
 

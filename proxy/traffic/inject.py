@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from enum import Enum
 
+import orjson
+
 from engines.dialect import Dialect, DialectError, Endpoint, Json
 from proxy.compare.sse import Event, SseReader, SseTooLarge
 from proxy.traffic import exact_json, reply_head
@@ -19,7 +21,8 @@ from proxy.traffic.reply_head import Framing, ReplyHead
 TOP = 20  # the most alternatives vLLM, SGLang and OpenAI give by default
 
 _JSON = b"application/json"
-_DATA = re.compile(rb"data(?::[^\r\n]*)?(?=[\r\n]|\Z)")
+#: A data line: the colon with the blank that is no part of the value, the value, and the blanks that an SSE reader cuts.
+_DATA = re.compile(rb"data(?:(: ?)([^\r\n]*?)([ \t]*))?(?=[\r\n]|\Z)")
 _BOM = b"\xef\xbb\xbf"
 #: The keys under which an enlarged request brings back more than the client's would (see the dialects' ``strip``), however they go on.
 _OURS = (b"logprob", b"token", b"prompt_token", b"__verbose")
@@ -65,14 +68,17 @@ class Injection:
     def shape(self, wanted: Callable[[Json], bool]) -> bytes | None:
         """Return the enlarged body; None when it must go as it came: not a JSON object, not ``wanted``, not for this dialect."""
         try:
-            body, write = exact_json.read(self.gathered, strict=True)
+            gathered = self.gathered
+            body = exact_json.read(gathered, strict=True)
             add, most = self._dialect.inject, self._dialect.max_top_logprobs
             if add is None or not isinstance(body, dict) or not wanted(body):
                 return None
-            enlarged = add(self._endpoint, body, TOP if most is None else min(TOP, most))
+            enlarged = exact_json.rewrite(
+                gathered, body, add(self._endpoint, body, TOP if most is None else min(TOP, most))
+            )
             self._client_body = body
-            return None if enlarged == body else write(enlarged)
-        except (exact_json.Unreadable, DialectError):
+            return None if enlarged is gathered else enlarged
+        except (exact_json.Unreadable, DialectError, orjson.JSONEncodeError):  # the last: nested too deeply for a key
             return None
 
     # -- the reply
@@ -158,7 +164,7 @@ class Injection:
         return b"" if not event.whole and _holds_ours(event.data) else shown
 
     def _strip_event(self, event: Event) -> bytes:
-        """Put what is left of the data in place of the first data line; all other fields, line ends and a mark of byte order stay."""
+        """Put what is left of the data in place of it, line by line; all other fields, line ends, blanks and a mark of byte order stay."""
         mark = _BOM if self._first and event.raw.startswith(_BOM) else b""
         self._first = False
         if not event.dispatched:
@@ -168,27 +174,24 @@ class Injection:
             return event.raw
         if not stripped:
             return mark
+        left = stripped.split(b"\n")
         lines: list[bytes] = []
         for line in event.raw[len(mark) :].splitlines(keepends=True):
             if not (found := _DATA.match(line)):
                 lines.append(line)
-            elif stripped:
-                lines.append(b"data: " + stripped + line[found.end() :])
-                stripped = b""
+            elif left:
+                value = left.pop(0)
+                lines.append(b"data%b%b" % (found[1] or b": " * bool(value), value) + line[found.end(2) :])
         return mark + b"".join(lines)
 
     def _strip(self, data: bytes) -> bytes:
         """Take out what ``inject`` added: the same object when nothing changes or it is not ours to read, empty when it is to be dropped."""
         try:
-            parsed, write = exact_json.read(data)
-            if not isinstance(parsed, dict):
+            before = exact_json.read(data)
+            if not isinstance(before, dict):
                 return data
-            before = write(parsed)
-            stripped = self._dialect.strip(self._endpoint, self._client_body, parsed)
-            if stripped is None:
-                return b""
-            after = write(stripped)
-            return data if after == before else after
+            after = self._dialect.strip(self._endpoint, self._client_body, exact_json.read(data))
+            return b"" if after is None else exact_json.rewrite(data, before, after)
         except (exact_json.Unreadable, DialectError):
             return data
 

@@ -136,10 +136,12 @@ def write(head: ReplyHead, minor: int, *, close: bool) -> bytes:
 
 
 def with_length(head: ReplyHead, length: int) -> ReplyHead:
-    """Return the same head for a body of ``length`` bytes."""
-    fields = [field for field in head.fields if field[0] not in (b"content-length", b"transfer-encoding")]
-    fields.append((b"content-length", b"content-length", b"%d" % length))
-    return ReplyHead(head.status, head.reason, fields, Framing.LENGTH, length, head.stream)
+    """Return the same head for a body of ``length`` bytes; a head that states no length stays as it is."""
+    if head.framing is not Framing.LENGTH:
+        return head
+    stated = b"%d" % length
+    fields = [(lower, name, stated if lower == b"content-length" else value) for lower, name, value in head.fields]
+    return ReplyHead(head.status, head.reason, fields, Framing.LENGTH, length, head.stream, head.patience)
 
 
 def as_chunked(head: ReplyHead) -> ReplyHead:

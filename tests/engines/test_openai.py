@@ -6,6 +6,7 @@ import pytest
 
 from engines.dialect import Endpoint
 from engines.openai import DIALECT, asked_alternatives
+from engines.registry import dialect
 
 CHAT, COMPLETIONS = Endpoint.CHAT, Endpoint.COMPLETIONS
 
@@ -44,6 +45,29 @@ def test_inject_leaves_streams_and_asked_completions_alone():
     assert DIALECT.inject(COMPLETIONS, {"logprobs": 2}, 5) == {"logprobs": 2}
     assert DIALECT.inject(CHAT, {"logprobs": True, "top_logprobs": 2}, 20)["top_logprobs"] == 2
     assert DIALECT.inject(CHAT, {"logprobs": True, "top_logprobs": 1}, 20)["top_logprobs"] == 20
+
+
+@pytest.mark.parametrize("name", ["openai", "vllm", "llama_cpp"])
+@pytest.mark.parametrize(
+    ("endpoint", "body"),
+    [
+        (CHAT, {"top_logprobs": 3}),
+        (CHAT, {"logprobs": False, "top_logprobs": 0}),
+        (CHAT, {"logprobs": 1}),
+        (CHAT, {"logprobs": "true"}),
+        (CHAT, {"logprobs": True, "top_logprobs": -1}),
+        (CHAT, {"logprobs": True, "top_logprobs": "2"}),
+        (CHAT, {"logprobs": True, "top_logprobs": True}),
+        (COMPLETIONS, {"logprobs": True}),
+        (COMPLETIONS, {"logprobs": False}),
+        (COMPLETIONS, {"logprobs": -1}),
+        (COMPLETIONS, {"echo": True}),
+    ],
+)
+def test_inject_leaves_alone_what_an_engine_would_answer_otherwise(name, endpoint, body):
+    inject = dialect(name).inject
+    assert inject is not None
+    assert inject(endpoint, body, 20) == body
 
 
 @pytest.mark.parametrize(

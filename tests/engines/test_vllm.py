@@ -28,6 +28,7 @@ def test_a_stream_stays_a_stream_and_inject_asks_for_no_usage():
     assert ask(CHAT, body, 2)["stream_options"] == {"include_usage": True}
     assert "stream_options" not in inject(CHAT, body, 2)
     assert inject(COMPLETIONS, {"logprobs": 2}, 20) == {"logprobs": 2, "return_token_ids": True}
+    assert inject(CHAT, {"return_token_ids": 1}, 20) == {"return_token_ids": 1}  # vLLM takes it for true
     assert body == {"stream": True}
 
 

@@ -8,17 +8,18 @@ import pytest
 import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from engines.registry import dialect
-from proxy.config import Primary
+from proxy.config import Primary, Sampling
 from proxy.traffic.inject import Injection
 from proxy.traffic.reply_head import Framing, ReplyHead
 from tests.wire.client import ask, parse, post
-from tests.wire.engine import STREAM, Engine, chunk, once
+from tests.wire.engine import STREAM, Engine, chunk, once, reply
 from tests.wire.proxied import proxied
 
 CLIENT = {"model": "m", "messages": [], "stream": True}
-PLAIN = b'{"choices":[{"index":0,"delta":{"content":"q"},"logprobs":null}]}'
+PLAIN = b'{"choices": [{"index":0,"delta":{"content":"q"},"logprobs":null}]}'
 ADDED = b'{"choices": [{"index":0,"delta":{"content":"q"},"logprobs":{"content":[{"logprob":-0.5}]}}]}'
 BOM = b"\xef\xbb\xbf"
 
@@ -40,15 +41,28 @@ def stripped(*pieces: bytes, limit: int = 1 << 20, body: dict = CLIENT) -> bytes
             b"id: 7\r\ndata: " + ADDED + b"\r\nevent: note\r\n\r\n",
             b"id: 7\r\ndata: " + PLAIN + b"\r\nevent: note\r\n\r\n",
         ),
-        (b"data:" + ADDED + b"\r\r", b"data: " + PLAIN + b"\r\r"),
+        (b"data:" + ADDED + b" \r\r", b"data:" + PLAIN + b" \r\r"),
         (
-            b"database: 1\ndata: " + ADDED.replace(b" [", b"\ndata: [") + b"\ndata\n\n",
-            b"database: 1\ndata: " + PLAIN + b"\n\n",
+            b"database: 1\ndata: " + ADDED.replace(b" [", b"\ndata: [", 1) + b"\ndata\n\n",
+            b"database: 1\ndata: " + PLAIN.replace(b" [", b"\ndata: [", 1) + b"\ndata\n\n",
+        ),
+        (
+            b"data:  {\ndata: " + ADDED[1:].replace(b"}]}}", b"\ndata:}]}}") + b"\ndata\n\n",
+            b"data:  {\ndata: " + PLAIN[1:] + b"\ndata:\n\n",
         ),
         (b"data: " + ADDED, b"data: " + PLAIN),
         (b"data: " + ADDED + b"\nid: 1", b"data: " + PLAIN + b"\nid: 1"),
     ],
-    ids=["mark", "mark before a comment", "other fields", "old line ends", "several lines", "no blank line", "half"],
+    ids=[
+        "mark",
+        "mark before a comment",
+        "other fields",
+        "old line ends",
+        "several lines",
+        "lines lost",
+        "no blank line",
+        "half",
+    ],
 )
 def test_an_event_keeps_everything_but_what_was_added(came: bytes, goes: bytes) -> None:
     assert stripped(came) == goes
@@ -62,12 +76,36 @@ def test_a_mark_in_the_middle_of_a_stream_is_no_mark() -> None:
 def test_values_keep_their_size_in_replies_and_requests() -> None:
     more = b',"seed":18446744073709551616,"created":123456789012345678901234567890,"x":-1e-7}'
     [event] = stripped(b"data: " + ADDED[:-1] + more + b"\n\n").split(b"\n\n")[:-1]
-    assert json.loads(event.removeprefix(b"data: ")) == json.loads(PLAIN[:-1] + more)
+    assert event == b"data: " + PLAIN[:-1] + more
     injection = Injection(dialect("openai"), "chat_completions", 1 << 20)
     injection.gather(json.dumps(CLIENT | {"seed": 2**64, "user": "é"}).encode())
     enlarged = injection.shape(lambda _: True)
     assert enlarged is not None
     assert json.loads(enlarged) == CLIENT | {"seed": 2**64, "user": "é", "logprobs": True, "top_logprobs": 20}
+
+
+def test_a_request_too_deep_for_a_key_goes_out_as_it_came(state) -> None:
+    body = b'{"messages":[{"role":"user","content":' + b"[" * 300 + b"]" * 300 + b"}]}"
+
+    async def main() -> None:
+        sampling = Sampling(rate=0.5, by="conversation", salt="s")
+        primary = Primary(url="", engine="openai", logprobs="inject")
+        async with (
+            Engine(once(reply(b"{}"))) as engine,
+            proxied(engine.url, state, primary=replace(primary, url=engine.url), sampling=sampling) as proxy,
+        ):
+            assert parse(await ask(proxy.address, post(body))).body == b"{}"
+            assert engine.requests[0].body == body
+
+    uvloop.run(main())
+
+
+def test_a_request_is_enlarged_in_its_place() -> None:
+    injection = Injection(dialect("openai"), "chat_completions", 1 << 20)
+    injection.gather(b'{ "top_p" : 1.50e0, "logprobs" : null , "messages": ["\\u00e9"], "x":123456789012345678901 }')
+    assert injection.shape(lambda _: True) == (
+        b'{ "top_p" : 1.50e0, "logprobs" : true , "messages": ["\\u00e9"], "x":123456789012345678901,"top_logprobs":20 }'
+    )
 
 
 def test_logprobs_that_are_no_numbers_are_taken_out_all_the_same() -> None:

@@ -79,8 +79,11 @@ def test_the_same_head_for_another_body() -> None:
     head = read((b"X-A", b"1"), LENGTH)
     assert head is not None
     assert reply_head.write(reply_head.with_length(head, 3), 1, close=False).endswith(
-        b"X-A: 1\r\ncontent-length: 3\r\n\r\n"
+        b"X-A: 1\r\nContent-Length: 3\r\n\r\n"
     )
+    chunked = read((b"Transfer-Encoding", b"chunked"))
+    assert chunked is not None
+    assert reply_head.with_length(chunked, 3) is chunked
     assert reply_head.write(reply_head.as_chunked(head), 1, close=False).endswith(
         b"X-A: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
     )
