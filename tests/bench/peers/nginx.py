@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 from tests import programs
 from tests.bench.peers.peer import Peer, Setting, free_port, running
@@ -33,9 +34,11 @@ http {{
 _LARGE = "proxy_buffer_size 64k; proxy_buffers 8 64k; proxy_busy_buffers_size 128k;"
 
 
-@contextlib.contextmanager
-def _start(setting: Setting, name: str, mirror: str, buffers: str) -> Iterator[Peer]:
-    port = free_port()
+_MIRROR = "mirror /m; mirror_request_body on;"
+
+
+def configure(setting: Setting, port: int, *, mirrored: bool, buffers: str = "") -> Path:
+    """Write its configuration file."""
     file = setting.folder / "nginx.conf"
     file.write_text(
         _PLAIN.format(
@@ -43,25 +46,32 @@ def _start(setting: Setting, name: str, mirror: str, buffers: str) -> Iterator[P
             primary=setting.primary,
             shadow=setting.shadow,
             port=port,
-            mirror=mirror,
+            mirror=_MIRROR if mirrored else "",
             buffers=buffers,
         )
     )
+    return file
+
+
+@contextlib.contextmanager
+def _start(setting: Setting, name: str, *, mirrored: bool, buffers: str = "") -> Iterator[Peer]:
+    port = free_port()
+    file = configure(setting, port, mirrored=mirrored, buffers=buffers)
     nginx = programs.debian("nginx-light", "nginx")
     with running([nginx, "-p", setting.folder, "-c", file], port=port, folder=setting.folder) as pid:
-        yield Peer(name, port, pid, mirrors=bool(mirror))
+        yield Peer(name, port, pid, mirrors=mirrored)
 
 
 def plain(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
     """Without a mirror."""
-    return _start(setting, "nginx", "", "")
+    return _start(setting, "nginx", mirrored=False)
 
 
 def mirror(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
     """With its mirror. It closes a mirrored stream right after the reply's head."""
-    return _start(setting, "nginx-mirror", "mirror /m; mirror_request_body on;", "")
+    return _start(setting, "nginx-mirror", mirrored=True)
 
 
 def mirror_tuned(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
     """With its mirror and buffers of 64 KiB, for long bodies (with 4 KiB, the default, it reads that much at a time)."""
-    return _start(setting, "nginx-mirror-64k", "mirror /m; mirror_request_body on;", _LARGE)
+    return _start(setting, "nginx-mirror-64k", mirrored=True, buffers=_LARGE)
