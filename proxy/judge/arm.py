@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from engines.dialect import Answer, Call, Defaults, Dialect, DialectError, Endpoint, Fetch, Json, Scored
 from proxy.compare.token_stream import Reply
-from proxy.judge.cpu import COMPARE
+from proxy.judge import usage
 from proxy.judge.guard import Guard
 from proxy.ledger.record import Timing
 from proxy.traffic.content_coding import CodingError, decode_body
@@ -68,23 +68,55 @@ class Arm:
     errors: Counter[str] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)  # by kind: prompt, completion, scored
 
+    def begin(
+        self, path: str, body: Json, request_id: str, expected: int, then: Callable[[Answer | Refused], None]
+    ) -> None:
+        """Send one request of a client's kind; ``then`` is told the whole answer as it came, at once if it is not to be asked.
+
+        ``expected``: its tokens, held back from the day's budget meanwhile, and charged for when the answer does not say.
+        """
+        if self.dialect is None:
+            then(Refused("shadow_unready", shed=True))
+            return
+        if reason := self.guard.admit(time.monotonic(), expected):
+            then(Refused(reason, shed=True))
+            return
+
+        def came(answer: Answer) -> None:
+            self.guard.returned(expected)
+            self._heard(answer)
+            self._charge(answer, expected)
+            then(answer)
+
+        try:
+            self.client.ask(Call(path, body), came, headers=_headers(request_id), deadline=self.deadline)
+        except BaseException:
+            self.guard.returned(expected)
+            self.guard.released()
+            raise
+
     async def ask(
         self, endpoint: Endpoint, path: str, body: Json, request_id: str, *, expected: int = 0
     ) -> Answered | Refused:
-        """Send one request of a client's kind and read the whole reply; ``expected``: its tokens, held back from the day's budget meanwhile."""
-        dialect = self.dialect
-        if dialect is None:
+        """The same with the answer awaited and read."""
+        if self.dialect is None:
             return Refused("shadow_unready", shed=True)
         answer = await self.admitted(lambda fetch: fetch(Call(path=path, body=body)), request_id, expected)
         if isinstance(answer, Refused):
             return answer
+        self._charge(answer, expected)
+        return self.read(endpoint, body, answer)
+
+    def read(self, endpoint: Endpoint, body: Json, answer: Answer) -> Answered | Refused:
+        """Read an answer to ``body`` as token streams."""
+        dialect = self.dialect
+        if dialect is None:
+            return Refused("shadow_unready", shed=True)
+        answer = plain(answer, self.reply_bytes)
         if answer.failure is not None and not answer.pieces:
             self.errors[answer.failure] += 1
             return Refused("shadow_error", shed=False)
-        with COMPARE:
-            reply = dialect.read(endpoint, body, answer)
-        self.guard.spent(reply.completion_tokens or 0, time.monotonic())
-        self.tokens.update(prompt=reply.prompt_tokens or 0, completion=reply.completion_tokens or 0)
+        reply = dialect.read(endpoint, body, answer)
         if reply.error is not None:
             self.errors[reply.error] += 1
         return Answered(reply, timing_of(answer, stream=body.get("stream") is True))
@@ -150,13 +182,31 @@ class Arm:
         return fetch
 
     async def _send(self, call: Call, request_id: str) -> Answer:
-        headers = (("x-request-id", request_id), ("user-agent", "parhelion"))
-        answer = await self.client.send(call, headers=headers, deadline=self.deadline)
+        answer = await self.client.send(call, headers=_headers(request_id), deadline=self.deadline)
+        self._heard(answer)
+        return plain(answer, self.reply_bytes)
+
+    def _heard(self, answer: Answer) -> None:
+        """Tell the guard how the engine fares."""
         if answer.failure is not None or answer.status >= 500:
             self.guard.failed(time.monotonic())
         else:
             self.guard.succeeded()
-        return plain(answer, self.reply_bytes)
+
+    def _charge(self, answer: Answer, expected: int) -> None:
+        """Count the tokens of an answer, whether or not anybody will read it."""
+        if answer.failure is not None and not answer.pieces:
+            return
+        prompt, completion = usage.reported(answer.pieces)
+        if completion is None and 200 <= answer.status <= 299:
+            completion = expected
+        self.guard.spent(completion or 0, time.monotonic())
+        self.tokens["prompt"] += prompt or 0
+        self.tokens["completion"] += completion or 0
+
+
+def _headers(request_id: str) -> tuple[tuple[str, str], ...]:
+    return ("x-request-id", request_id), ("user-agent", "parhelion")
 
 
 def plain(answer: Answer, cap: int) -> Answer:

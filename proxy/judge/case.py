@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
+from engines.dialect import Answer, Json
 from proxy.compare.comparison import Comparison, Mode
 from proxy.compare.token_stream import Reply
 from proxy.exchange import Exchange
-from proxy.judge.arm import Arm
-from proxy.judge.cpu import COMPARE
+from proxy.judge.arm import Arm, Refused
 from proxy.judge.noise import Taus
 from proxy.judge.request import Asked
+
+_EACH = 1024  # what an exchange or an answer takes beside its bodies
 
 logger = logging.getLogger("parhelion")
 
@@ -30,6 +32,37 @@ class ShadowArm(Struct, frozen=True):
     def model(self, asked: Asked) -> str | None:
         """The request's model under the name this shadow knows it by; None when the client named none."""
         return self.models.get(asked.model, asked.model) or None
+
+
+class Got(Struct, frozen=True):
+    """What a shadow answered to ``body``, unread."""
+
+    body: Json
+    answer: Answer
+
+
+class Mirrored(Struct, frozen=True):
+    """One exchange with what the shadows answered on their own, ready to be compared.
+
+    ``asked`` is None for a request that cannot be read; ``reason`` says why no shadow was asked and nothing can be compared. ``greedy``: its
+    *effective* temperature is known to be greedy.
+    """
+
+    exchange: Exchange
+    asked: Asked | None = None
+    reason: str | None = None
+    greedy: bool = False
+    answers: Mapping[str, Got | Refused] = {}
+
+    @property
+    def weight(self) -> int:
+        """Bytes held for it: captured bodies and answers."""
+        exchange = self.exchange
+        weight = len(exchange.request_body) + sum([len(piece) for _, piece in exchange.pieces]) + _EACH
+        for got in self.answers.values():
+            if isinstance(got, Got):
+                weight += sum([len(piece) for _, piece in got.answer.pieces]) + _EACH
+        return weight
 
 
 class Case(Struct, frozen=True):
@@ -49,8 +82,7 @@ class Case(Struct, frozen=True):
 def sound(mode: Mode, compare: Callable[[], Comparison]) -> Comparison:
     """What ``compare`` says; should it fail on what one engine sent, that arm alone is incomparable, and the log says where."""
     try:
-        with COMPARE:
-            return compare()
+        return compare()
     except Exception:
         logger.exception("comparison_failed")
         return Comparison(mode=mode, incomparable="judge_error")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 
 from msgspec import Struct
 
 from proxy.config import Config
 from proxy.exchange import Exchange
-from proxy.judge.cpu import COMPARE
+from proxy.judge.case import Mirrored
 from proxy.judge.examine import Examined, Examiner
 from proxy.judge.request import Unreadable, read_body
 from proxy.judge.settle import settlement
@@ -38,15 +39,31 @@ class Desk:
         self.config, self.examiner, self.metrics = config, examiner, metrics
         self.arms = tuple((shadow.name, mode) for shadow in config.shadows for mode in shadow.modes)
 
-    async def work(self, exchange: Exchange) -> Done:
-        """Do all that is to be done. Raises nothing but cancellation."""
+    def mirror(self, exchange: Exchange, then: Callable[[Mirrored | Done], None]) -> None:
+        """Have the shadows asked; ``then`` is told when they have answered, at once where none is asked. Raises nothing."""
         try:
             if exchange.offered and not self._chosen(exchange):
-                return Done((Settlement(exchange.incarnation, "", "", "not_sampled"),))
-            return await self._examine(exchange)
+                then(Done((Settlement(exchange.incarnation, "", "", "not_sampled"),)))
+            else:
+                self.examiner.mirror(exchange, then)
         except Exception:
             logger.exception("judge_error")  # the formatter writes where and what kind
+            then(self.instead(exchange, "incomparable", "judge_error"))
+
+    async def judge(self, mirrored: Mirrored) -> Done:
+        """Have it compared. Raises nothing but cancellation."""
+        exchange = mirrored.exchange
+        try:
+            examined = await self.examiner.judge(mirrored)
+            ends = [
+                settlement(exchange, examined.asked, examined.primary, outcome, examined.context)
+                for outcome in examined.outcomes
+            ]
+        except Exception:
+            logger.exception("judge_error")
             return self.instead(exchange, "incomparable", "judge_error")
+        self.metrics.mirror_lag(max(0.0, time.time() - exchange.started - exchange.end_us / 1e6))
+        return Done((*_decision(exchange), *ends), examined)
 
     def instead(self, exchange: Exchange, outcome: str, reason: str) -> Done:
         """The same end for every shadow and mode. What was only offered counts as sampled: nothing says that it was not."""
@@ -62,22 +79,6 @@ class Desk:
         path = exchange.target.partition("?")[0]
         salt = self.config.sampling.salt or ""
         return sample.settle(self.config.sampling, u=exchange.u, salt=salt, path=path, body=body)
-
-    async def _examine(self, exchange: Exchange) -> Done:
-        self.metrics.mirror_lag(max(0.0, time.time() - exchange.started - exchange.end_us / 1e6))
-        for arm in self.arms:
-            self.metrics.in_flight(*arm, 1)
-        try:
-            examined = await self.examiner.examine(exchange)
-        finally:
-            for arm in self.arms:
-                self.metrics.in_flight(*arm, -1)
-        with COMPARE:
-            ends = tuple(
-                settlement(exchange, examined.asked, examined.primary, outcome, examined.context)
-                for outcome in examined.outcomes
-            )
-        return Done((*_decision(exchange), *ends), examined)
 
 
 def _decision(exchange: Exchange) -> tuple[Settlement, ...]:

@@ -1,4 +1,4 @@
-"""One exchange from capture to outcomes: ask the shadows, find the primary's tokens, compare.
+"""One exchange from capture to outcomes, in two halves: the shadows are asked (``mirror``); the primary's tokens are found and compared (``judge``).
 
 House rules. The order of things for one exchange, and nothing else: engines are talked to in ``arm``, sources decided in ``sources``,
 comparing is ``proxy.compare``. Whatever happens, every shadow and mode of the exchange gets exactly one outcome.
@@ -7,6 +7,7 @@ comparing is ``proxy.compare``. Whatever happens, every shadow and mode of the e
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -17,8 +18,7 @@ from proxy.compare.token_stream import Reply
 from proxy.exchange import Ended, Exchange
 from proxy.judge import free, sources
 from proxy.judge.arm import Arm, plain, timing_of
-from proxy.judge.case import Case, ShadowArm
-from proxy.judge.cpu import COMPARE
+from proxy.judge.case import Case, Mirrored, ShadowArm
 from proxy.judge.forced import Forcing
 from proxy.judge.noise import NoiseBook
 from proxy.judge.request import Asked, Unreadable, read_request
@@ -54,36 +54,47 @@ class Examiner:
         """Most bytes a captured body may decode to."""
         return self.capture_bytes * _INFLATED
 
-    async def examine(self, exchange: Exchange) -> Examined:
-        """Do all of it. Raises nothing but cancellation for what peers do."""
-        blank = Context(self.policy, self.primary.footprint)
+    def mirror(self, exchange: Exchange, then: Callable[[Mirrored], None]) -> None:
+        """Ask every shadow that answers on its own; ``then`` is told once all have (at once where none is asked)."""
         try:
             asked = read_request(exchange, self.inflated)
         except Unreadable as error:
-            return self._nothing(None, error.reason, blank)
-        if reason := _unusable(exchange) or asked.out_of_scope():
-            return self._nothing(asked, reason, blank)
-        dialect = self.primary.dialect
-        if dialect is None:
-            return self._nothing(asked, "primary_unknown", blank)
+            then(Mirrored(exchange, reason=error.reason))
+            return
+        reason, dialect = _unusable(exchange) or asked.out_of_scope(), self.primary.dialect
+        if reason is not None or dialect is None:
+            then(Mirrored(exchange, asked, reason or "primary_unknown"))
+            return
+        temperature = asked.effective_temperature(self.primary.defaults)
+        if temperature is None or temperature > dialect.greedy_at:
+            then(Mirrored(exchange, asked))
+            return
+        free.ask_shadows(Mirrored(exchange, asked, greedy=True), self.primary, self.shadows, then)
+
+    async def judge(self, mirrored: Mirrored) -> Examined:
+        """Read, find the primary's tokens, compare, and ask what is still to be asked. Raises nothing but cancellation for what peers do."""
+        exchange, asked, dialect = mirrored.exchange, mirrored.asked, self.primary.dialect
+        if mirrored.reason is not None or asked is None or dialect is None:
+            return self._nothing(
+                asked, mirrored.reason or "primary_unknown", Context(self.policy, self.primary.footprint)
+            )
         answer = plain(_answer(exchange), self.inflated)
         temperature = asked.effective_temperature(self.primary.defaults)
         context = Context(self.policy, self.primary.footprint, temperature, timing_of(answer, stream=asked.stream))
-        with COMPARE:
-            primary = dialect.read(asked.endpoint, asked.body, answer)
+        primary = dialect.read(asked.endpoint, asked.body, answer)
         if primary.error is not None:
             return self._nothing(asked, "primary_error", context)
-        greedy = temperature is not None and temperature <= dialect.greedy_at
         taus = self.noise.taus(asked.model, self.primary.dtype)
-        outcomes, source = await self._compare(
-            Case(exchange, asked, primary, greedy, asked.unfiltered(self.primary.defaults), taus)
-        )
+        case = Case(exchange, asked, primary, mirrored.greedy, asked.unfiltered(self.primary.defaults), taus)
+        outcomes, source = await self._compare(case, mirrored)
         return Examined(asked, primary, source, outcomes, context)
 
-    async def _compare(self, case: Case) -> tuple[tuple[Outcome, ...], Source]:
+    async def _compare(self, case: Case, mirrored: Mirrored) -> tuple[tuple[Outcome, ...], Source]:
         own = sources.own(case.primary, injected=case.exchange.injected)
         complete = own is not None and all(choice.has_ids or not choice.tokens for choice in own.reply.choices)
-        replies = await free.ask_shadows(case, self.primary, self.shadows, twin_needed=not complete)
+        replies = free.read_answers(mirrored, self.shadows)
+        if not complete:
+            replies = await free.with_twin(case, self.primary, self.shadows, replies)
         twin = free.twin_of(replies, self.shadows)
         if own is not None and not complete:
             own = sources.with_ids(own, twin)

@@ -6,16 +6,18 @@ nothing about each other.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+from engines.dialect import Answer, Dialect, Json
 from proxy.compare.compare_free import compare_free
 from proxy.compare.comparison import Mode, Source
 from proxy.compare.findings import values_incomparable
 from proxy.compare.token_stream import Reply
-from proxy.judge import sources
+from proxy.judge import sources, usage
 from proxy.judge.arm import Answered, Arm, Refused
-from proxy.judge.case import Case, ShadowArm, sound
+from proxy.judge.case import Case, Got, Mirrored, ShadowArm, sound
+from proxy.judge.request import Asked
 from proxy.judge.settle import Outcome
 from proxy.judge.shape import shadow_body
 from proxy.judge.sources import Tokens
@@ -23,24 +25,65 @@ from proxy.judge.sources import Tokens
 Replies = Mapping[str, Answered | Refused]
 
 
-async def ask_shadows(case: Case, primary: Arm, shadows: Sequence[ShadowArm], *, twin_needed: bool) -> Replies:
-    """Ask every shadow that runs free, and the control also when only its tokens are wanted. Greedy requests only."""
-    if not case.greedy:
-        return {}
-    wanted = [one for one in shadows if Mode.FREE in one.modes or (twin_needed and one.role == "control")]
-    answers = await asyncio.gather(*(_ask(case, primary, one) for one in wanted))
-    return {one.arm.name: answer for one, answer in zip(wanted, answers, strict=True)}
+def ask_shadows(
+    mirrored: Mirrored, primary: Arm, shadows: Sequence[ShadowArm], then: Callable[[Mirrored], None]
+) -> None:
+    """Ask every shadow that runs free; ``then`` is told the exchange with all their answers. Greedy requests only."""
+    asked, exchange = mirrored.asked, mirrored.exchange
+    assert asked is not None
+    wanted = [one for one in shadows if Mode.FREE in one.modes]
+    if not wanted:
+        then(mirrored)
+        return
+    answers: dict[str, Got | Refused] = {}
+
+    def came(name: str, body: Json, answer: Answer | Refused) -> None:
+        answers[name] = answer if isinstance(answer, Refused) else Got(body, answer)
+        if len(answers) == len(wanted):
+            then(Mirrored(exchange, asked, greedy=mirrored.greedy, answers=answers))
+
+    for shadow in wanted:
+        arm = shadow.arm
+        if arm.dialect is None:
+            came(arm.name, {}, Refused("shadow_unready", shed=True))
+            continue
+        body = _body(asked, primary, shadow, arm.dialect)
+        expected = 0
+        if arm.guard.tokens_per_day is not None:
+            expected = usage.reported(exchange.pieces)[1] or 0
+        arm.begin(asked.path, body, exchange.id, expected, partial(came, arm.name, body))
 
 
-async def _ask(case: Case, primary: Arm, shadow: ShadowArm) -> Answered | Refused:
-    arm, asked = shadow.arm, case.asked
+def _body(asked: Asked, primary: Arm, shadow: ShadowArm, dialect: Dialect) -> Json:
+    most = shadow.arm.most(shadow.top_logprobs)
+    return shadow_body(asked, dialect, models=shadow.models, defaults=primary.defaults, top_logprobs=most)
+
+
+def read_answers(mirrored: Mirrored, shadows: Sequence[ShadowArm]) -> Replies:
+    """Read what the shadows answered."""
+    asked, replies = mirrored.asked, dict[str, Answered | Refused]()
+    for shadow in shadows:
+        match mirrored.answers.get(shadow.arm.name):
+            case Got(body, answer) if asked is not None:
+                replies[shadow.arm.name] = shadow.arm.read(asked.endpoint, body, answer)
+            case Refused() as refused:
+                replies[shadow.arm.name] = refused
+            case _:
+                pass
+    return replies
+
+
+async def with_twin(case: Case, primary: Arm, shadows: Sequence[ShadowArm], replies: Replies) -> Replies:
+    """The same with the control's answer where it does not run free and its tokens are wanted."""
+    control = next((one for one in shadows if one.role == "control" and Mode.FREE not in one.modes), None)
+    if control is None or not case.greedy:
+        return replies
+    arm, asked = control.arm, case.asked
     if arm.dialect is None:
-        return Refused("shadow_unready", shed=True)
-    body = shadow_body(
-        asked, arm.dialect, models=shadow.models, defaults=primary.defaults, top_logprobs=arm.most(shadow.top_logprobs)
-    )
+        return replies
+    body = _body(asked, primary, control, arm.dialect)
     expected = case.primary.completion_tokens or 0
-    return await arm.ask(asked.endpoint, asked.path, body, case.exchange.id, expected=expected)
+    return {**replies, arm.name: await arm.ask(asked.endpoint, asked.path, body, case.exchange.id, expected=expected)}
 
 
 def twin_of(replies: Replies, shadows: Sequence[ShadowArm]) -> Reply | None:

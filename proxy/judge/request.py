@@ -126,10 +126,10 @@ def read_body(exchange: Exchange, cap: int) -> Json:
     """The request's JSON object. Raises Unreadable."""
     try:
         data = decode_body(header(exchange.request_headers, b"content-encoding"), exchange.request_body, cap)
-        if data.count(b",") + data.count(b"[") + data.count(b"{") > _MANY:
+        if len(data) > _MANY and data.count(b",") + data.count(b"[") + data.count(b"{") > _MANY:
             raise Unreadable("request_too_complex")
         body = orjson.loads(data)
-        if data.count(b"[") + data.count(b"{") > _DEEP:
+        if len(data) > 2 * _DEEP and data.count(b"[") + data.count(b"{") > _DEEP:
             orjson.dumps(body)  # what cannot be written again cannot be sent on
     except CodingError:
         raise Unreadable("request_encoding") from None

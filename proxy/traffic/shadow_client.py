@@ -1,8 +1,9 @@
 """A raw HTTP/1.1 client for the judge: sends mirrored calls, reads the answers to their end with arrival times.
 
-House rules. A shadow may refuse, hang, trickle, cut, flood or talk nonsense: ``send`` then returns an ``Answer`` that says so in ``failure``, in bounded
+House rules. A shadow may refuse, hang, trickle, cut, flood or talk nonsense: a call then ends in an ``Answer`` that says so in ``failure``, in bounded
 time and memory, and never raises for it. The destination and the credential come from the configuration alone; no redirect is followed, no
-cookie kept, no environment read. Content codings are left as they are (``content_coding`` undoes them).
+cookie kept, no environment read. Content codings are left as they are (``content_coding`` undoes them). No task, future or timer is made for a call
+on a kept connection: everything open is looked at ten times a second, so a deadline may be late by that much.
 """
 
 from __future__ import annotations
@@ -10,19 +11,19 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections import deque
+from collections.abc import Callable
 from time import monotonic
-from typing import cast
 
 import orjson
 
 from engines.dialect import Answer, Call
 from proxy.traffic.connecting import connected
 from proxy.traffic.origin import read_origin, tls_context
-from proxy.traffic.reply_reader import ReplyReader
+from proxy.traffic.shadow_line import Asked, Line
 
-_IDLE = 4.0  # see pool.py: engines close idle connections after 5 s
-_MARGIN = 1.0
-_PIECE = 96  # what a piece costs beside its bytes
+_LOOK = 0.1  # seconds between two looks at what may have waited too long
+_HEADS = 64  # routes whose heads are kept ready; a path comes from clients, so there may be any number
 
 
 class Client:
@@ -40,73 +41,116 @@ class Client:
         self._api_key = api_key
         self._connect_timeout = connect_timeout
         self._max_bytes = max_bytes
-        self._slots = asyncio.Semaphore(connections)
-        self._idle: list[_Line] = []
-        self._lines: set[_Line] = set()
+        self._room = connections
+        self._waiting: deque[Asked] = deque()
+        self._open: set[Asked] = set()
+        self._idle: list[Line] = []
+        self._lines: set[Line] = set()
+        self._connecting: dict[Asked, asyncio.Task[None]] = {}
+        self._looking: asyncio.TimerHandle | None = None
+        self._heads: dict[tuple[str, str], str] = {}
+
+    def ask(
+        self,
+        call: Call,
+        then: Callable[[Answer], None],
+        *,
+        headers: tuple[tuple[str, str], ...] = (),
+        deadline: float,
+        raw_body: bytes | None = None,
+    ) -> Asked:
+        """Begin one call; ``then`` is told its answer, once and never before this returns, unless ``drop`` is called with what is returned.
+
+        ``deadline`` in seconds covers all of it. ``raw_body`` is sent in place of the call's JSON body. ``Answer.failure`` is None, or refused, dns,
+        tls, connect_timeout, reset (no reply head came), cut, timeout, too_large or protocol; what came before a failure is in the answer. Raises
+        ValueError for a line break in a header, path or key: that is our own mistake.
+        """
+        body = raw_body if raw_body is not None else (b"" if call.body is None else orjson.dumps(call.body))
+        head = self._head(call, headers, body)
+        asked = Asked(head, body, call.method.encode(), self._max_bytes, monotonic() + deadline, then)
+        self._open.add(asked)
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look)
+        if self._room > 0:
+            self._room -= 1
+            self._serve(asked)
+        else:
+            self._waiting.append(asked)
+        return asked
 
     async def send(
         self, call: Call, *, headers: tuple[tuple[str, str], ...] = (), deadline: float, raw_body: bytes | None = None
     ) -> Answer:
-        """Make one call; ``deadline`` in seconds covers all of it. ``raw_body`` is sent in place of the call's JSON body.
+        """Make one call and wait for its answer; see ``ask``. Cancelled, it breaks the call off."""
+        over: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
-        ``Answer.failure`` is None, or refused, dns, tls, connect_timeout, reset (no reply head came), cut, timeout, too_large or protocol; what
-        came before a failure is in the answer.
-        """
-        body = raw_body if raw_body is not None else (b"" if call.body is None else orjson.dumps(call.body))
-        request = self._request(call, headers, body)
-        answering = _Answering(call.method.encode(), self._max_bytes)
+        def then(answer: Answer) -> None:
+            if not over.done():
+                over.set_result(answer)
+
+        asked = self.ask(call, then, headers=headers, deadline=deadline, raw_body=raw_body)
         try:
-            async with asyncio.timeout(deadline), self._slots:
-                await self._exchange(request, answering)
-        except TimeoutError:
-            answering.fail("timeout")
-        return answering.answer()
+            return await over
+        finally:
+            self.drop(asked)
+
+    def drop(self, asked: Asked) -> None:
+        """Break a call off, nobody wants its answer. One that is over is left alone."""
+        if asked in self._open:
+            asked.then = _nobody
+            self._break_off(asked)
 
     async def aclose(self) -> None:
-        """Break every connection off and wait until it is gone."""
+        """Break everything off and wait until it is gone."""
+        for asked in list(self._open):
+            asked.fail("reset")
+            self._break_off(asked)
+        tasks = list(self._connecting.values())
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
         for line in list(self._lines):
             line.abort()
         await asyncio.gather(*(line.closed.wait() for line in list(self._lines)))
 
-    def _request(self, call: Call, headers: tuple[tuple[str, str], ...], body: bytes) -> bytes:
-        names = {name.lower() for name, _ in headers}
-        lines = [
-            f"{call.method} {self._origin.prefix.decode()}{call.path} HTTP/1.1",
-            f"Host: {self._origin.host.decode()}",
-        ]
-        if self._api_key is not None:
-            lines.append(f"Authorization: Bearer {self._api_key}")
-        lines += [f"{name}: {value}" for name, value in headers]
+    def _head(self, call: Call, headers: tuple[tuple[str, str], ...], body: bytes) -> bytes:
+        route = call.method, call.path
+        start = self._heads.get(route)
+        if start is None:
+            start = _sound(f"{call.method} {self._origin.prefix.decode()}{call.path} HTTP/1.1") + "\r\n"
+            start += f"Host: {self._origin.host.decode()}\r\n"
+            if self._api_key is not None:
+                start += _sound(f"Authorization: Bearer {self._api_key}") + "\r\n"
+            if len(self._heads) < _HEADS:
+                self._heads[route] = start
+        typed = False
+        for name, value in headers:
+            start += _sound(f"{name}: {value}") + "\r\n"
+            typed = typed or name.lower() == "content-type"
         if body or call.method in ("POST", "PUT", "PATCH"):
-            if "content-type" not in names:
-                lines.append("Content-Type: application/json")
-            lines.append(f"Content-Length: {len(body)}")
-        head = "\r\n".join(lines)
-        if head.count("\n") != len(lines) - 1 or head.count("\r") != len(lines) - 1 or "\0" in head:
-            raise ValueError("a header, path or key of a mirrored call holds a line break")
-        return head.encode("latin-1") + b"\r\n\r\n" + body
+            if not typed:
+                start += "Content-Type: application/json\r\n"
+            start += f"Content-Length: {len(body)}\r\n"
+        return (start + "\r\n").encode("latin-1")
 
-    async def _exchange(self, request: bytes, answering: _Answering) -> None:
-        line = self._pooled()
-        if line is not None:
-            await line.ask(request, answering)
-            if not answering.stale:
-                return
-            answering.restart()  # the peer closed it while it was idle: nothing was read, ask once more
-        line = await self._connect(answering)
-        if line is not None:
-            await line.ask(request, answering)
-
-    def _pooled(self) -> _Line | None:
+    def _serve(self, asked: Asked) -> None:
+        """Put a call that has its place on a kept connection, or on a new one."""
+        asked.placed = True
+        now = monotonic()
         while self._idle:
             line = self._idle.pop()
-            if line.usable():
-                return line
+            if line.usable(now):
+                line.ask(asked)
+                return
             line.abort()
-        return None
+        self._connect(asked)
 
-    async def _connect(self, answering: _Answering) -> _Line | None:
-        loop, line = asyncio.get_running_loop(), _Line(self)
+    def _connect(self, asked: Asked) -> None:
+        self._connecting[asked] = asyncio.get_running_loop().create_task(self._connected(asked))
+
+    async def _connected(self, asked: Asked) -> None:
+        loop, line, failure = asyncio.get_running_loop(), Line(self), None
         try:
             async with asyncio.timeout(self._connect_timeout):
                 await connected(line, loop.create_connection(
@@ -114,163 +158,84 @@ class Client:
                     ssl=self._tls, server_hostname=self._origin.address if self._tls else None,
                 ))  # fmt: skip
         except TimeoutError:
-            answering.fail("connect_timeout")
+            failure = "connect_timeout"
         except (socket.gaierror, UnicodeError):
-            answering.fail("dns")
+            failure = "dns"
         except ssl.SSLError:
-            answering.fail("tls")
+            failure = "tls"
         except OSError:
             # A TLS peer that hangs up in the handshake is a TLS failure too, but a refusal cannot be told from it here.
-            answering.fail("refused")
+            failure = "refused"
+        finally:
+            self._connecting.pop(asked, None)
+        if failure is not None:
+            asked.fail(failure)
+            self.over(asked)
+        elif asked in self._open:
+            line.ask(asked)
         else:
-            return line
-        return None
+            line.abort()
+
+    def _look(self) -> None:
+        """Break off what has passed its deadline."""
+        self._looking = None
+        now = monotonic()
+        for asked in [asked for asked in self._open if asked.deadline < now]:
+            asked.fail("timeout")
+            self._break_off(asked)
+        if self._open and self._looking is None:
+            self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look)
+
+    def _break_off(self, asked: Asked) -> None:
+        line, task = asked.line, self._connecting.get(asked)
+        if line is not None:
+            line.leave()
+        if task is not None:
+            task.cancel()
+        self.over(asked)
 
     # -- told by the lines
 
-    def opened(self, line: _Line) -> None:
+    def over(self, asked: Asked) -> None:
+        """A call has its end: tell who asked, and let the next one have its place."""
+        if asked not in self._open:
+            return
+        self._open.discard(asked)
+        asked.line = None
+        if not asked.placed:
+            self._waiting.remove(asked)
+        elif self._waiting:
+            self._serve(self._waiting.popleft())
+        else:
+            self._room += 1
+        asked.then(asked.answer())
+
+    def stale(self, asked: Asked) -> None:
+        """The peer closed a kept connection while it was idle: nothing was read, the call is made once more."""
+        asked.line = None
+        asked.restart()
+        self._connect(asked)
+
+    def opened(self, line: Line) -> None:
         """Note a connection."""
         self._lines.add(line)
 
-    def lost(self, line: _Line) -> None:
+    def lost(self, line: Line) -> None:
         """Forget a connection."""
         self._lines.discard(line)
         if line in self._idle:
             self._idle.remove(line)
 
-    def give_back(self, line: _Line) -> None:
+    def give_back(self, line: Line) -> None:
         """Keep a connection for the next call."""
         self._idle.append(line)
 
 
-class _Answering:
-    """The answer as far as it has come."""
-
-    def __init__(self, method: bytes, max_bytes: int) -> None:
-        self.method = method
-        self.stale = False
-        self._room = max_bytes
-        self._status = 0
-        self._headers: tuple[tuple[str, str], ...] = ()
-        self._pieces: list[tuple[int, bytes]] = []
-        self._failure: str | None = None
-
-    def restart(self) -> None:
-        self.stale = False
-        self._failure = None
-
-    def fail(self, reason: str) -> None:
-        self._failure = self._failure or reason
-
-    def take(self, reader: ReplyReader, micros: int) -> bool:
-        """Take what the reader found; false when it is more than wanted."""
-        head = reader.head
-        if head is not None and not self._status:
-            self._status = head.status
-            self._headers = tuple(
-                (lower.decode(), value.strip(b" \t").decode("latin-1")) for lower, _, value in head.fields
-            )
-        for piece in reader.pieces:
-            self._room -= len(piece) + _PIECE
-            if self._room < 0:
-                self.fail("too_large")
-                return False
-            self._pieces.append((micros, piece))
-        return True
-
-    def answer(self) -> Answer:
-        return Answer(self._status, self._headers, tuple(self._pieces), self._failure)
+def _sound(line: str) -> str:
+    if "\r" in line or "\n" in line or "\0" in line:
+        raise ValueError("a header, path or key of a mirrored call holds a line break")
+    return line
 
 
-class _Line(asyncio.Protocol):
-    """One connection, one call at a time."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._transport: asyncio.Transport | None = None
-        self._reader = ReplyReader()
-        self._answering: _Answering | None = None
-        self._over: asyncio.Future[None] | None = None
-        self._sent = 0.0
-        self._reused = False
-        self._usable_until = 0.0
-        self.closed = asyncio.Event()
-
-    def usable(self) -> bool:
-        return self._transport is not None and not self._transport.is_closing() and monotonic() < self._usable_until
-
-    async def ask(self, request: bytes, answering: _Answering) -> None:
-        """Send the request and wait for the end of its answer; broken off when cancelled."""
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            answering.fail("reset")
-            answering.stale = self._reused
-            return
-        self._reader.begin(answering.method)
-        self._answering = answering
-        self._over = asyncio.get_running_loop().create_future()
-        self._sent = monotonic()
-        transport.write(request)
-        try:
-            await self._over
-        finally:
-            if self._answering is answering:  # cancelled; else the line may already be at the next call's work
-                self._answering = None
-                self.abort()
-
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        self._client.opened(self)
-
-    def data_received(self, data: bytes) -> None:
-        answering, reader = self._answering, self._reader
-        if answering is None:
-            self.abort()
-            return
-        reader.feed(data)
-        if not answering.take(reader, int((monotonic() - self._sent) * 1e6)):
-            self._finish(keep=False)
-        elif reader.faulty:
-            answering.fail("protocol")
-            self._finish(keep=False)
-        elif reader.complete:
-            self._finish(keep=reader.keep and not reader.extra)
-
-    def eof_received(self) -> bool:
-        self._ended(clean=True)
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
-        self._client.lost(self)
-        self.closed.set()
-        self._ended(clean=exc is None)
-
-    def _ended(self, *, clean: bool) -> None:
-        answering = self._answering
-        if answering is None:
-            return
-        if not (clean and self._reader.ends_with_connection):
-            answering.stale = self._reused and self._reader.silent
-            answering.fail("reset" if self._reader.head is None else "cut")
-        self._finish(keep=False)
-
-    def _finish(self, *, keep: bool) -> None:
-        self._answering = None
-        transport, over = self._transport, self._over
-        if over is not None and not over.done():
-            over.set_result(None)
-        if transport is None or transport.is_closing():
-            return
-        head = self._reader.head
-        patience = _IDLE if head is None or head.patience is None else head.patience - _MARGIN
-        if keep and patience > 0 and not transport.get_write_buffer_size():
-            self._reused = True
-            self._usable_until = monotonic() + patience
-            self._client.give_back(self)
-        else:
-            transport.abort()
+def _nobody(_: Answer) -> None:
+    """Hear the answer that nobody wants."""

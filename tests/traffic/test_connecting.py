@@ -11,7 +11,7 @@ import uvloop
 
 from engines.dialect import Call
 from proxy.counters import Counters, Slot
-from proxy.traffic import handoff, shadow_client
+from proxy.traffic import handoff, shadow_line
 from proxy.traffic.connecting import connected
 from proxy.traffic.handoff import Handoff
 from proxy.traffic.primary_side import PrimarySide
@@ -100,7 +100,7 @@ def test_a_call_that_is_cancelled_as_the_shadow_is_reached_leaves_nothing_to_wai
         async with Engine(once(reply(b"{}"))) as engine, asyncio.timeout(20):
             client = Client(engine.url, api_key=None, connections=1, connect_timeout=5, max_bytes=1 << 20)
             call = asyncio.get_running_loop().create_task(client.send(Call("/x", None, "GET"), deadline=10))
-            cancelling(shadow_client._Line, monkeypatch, call.cancel)
+            cancelling(shadow_line.Line, monkeypatch, call.cancel)
             with pytest.raises(asyncio.CancelledError):
                 await call
             await client.aclose()
