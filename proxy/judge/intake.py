@@ -38,7 +38,7 @@ class Intake:
         self._reconcile, self._bury = reconcile, bury
         self._farewells: set[asyncio.Future[None]] = set()
         self._queue: deque[Exchange] = deque()
-        self._arrived = asyncio.Event()
+        self.arrived: Callable[[], None] = _nobody
         self._settled = asyncio.Event()
         self._lines: set[_Line] = set()
         self._closing = False
@@ -53,13 +53,10 @@ class Intake:
         path.chmod(0o600)  # noqa: ASYNC240 - as above, one call
         return server
 
-    async def take(self) -> Exchange | None:
-        """The next exchange; None when closed and empty."""
-        while not self._queue:
-            if self._closing:
-                return None
-            self._arrived.clear()
-            await self._arrived.wait()
+    def next(self) -> Exchange | None:
+        """The next exchange, None while there is none."""
+        if not self._queue:
+            return None
         exchange = self._queue.popleft()
         self.waiting_bytes -= size_of(exchange)
         if self.waiting_bytes <= self.capacity // 2:
@@ -77,7 +74,6 @@ class Intake:
     def close(self) -> None:
         """Read no more; what waits is still taken."""
         self._closing = True
-        self._arrived.set()
         for farewell in self._farewells:
             farewell.cancel()
         for line in list(self._lines):
@@ -88,7 +84,7 @@ class Intake:
         self.in_flight[exchange.incarnation] += 1
         self._queue.append(exchange)
         self.waiting_bytes += size_of(exchange)
-        self._arrived.set()
+        self.arrived()
         return self.waiting_bytes < self.capacity
 
     async def greet(self, hello: Hello) -> None:
@@ -116,6 +112,10 @@ class Intake:
             farewell = asyncio.ensure_future(self._farewell(line.incarnation))
             self._farewells.add(farewell)
             farewell.add_done_callback(self._farewells.discard)
+
+
+def _nobody() -> None:
+    """Be told of an arrival before anybody works."""
 
 
 def size_of(exchange: Exchange) -> int:

@@ -36,7 +36,7 @@ _BURIALS, _BURIAL_PAUSE = 240, 0.5  # a drain may take minutes
 
 
 class Ledger:
-    """Settlements in, futures out."""
+    """Settlements in, word of their being written out."""
 
     def __init__(self, config: Config, metrics: JudgeMetrics) -> None:
         self.store = Store.open(config.records.url)
@@ -49,25 +49,24 @@ class Ledger:
         self._pending: list[Settlement] = []
         self._owed: Counter[Settlement] = Counter()  # counts of what the store could not take
         self._retry_at = 0.0
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: list[tuple[Done, Callable[[], None]]] = []
+        self._learning = 0
         self._something = asyncio.Event()
         self._closing = False
         self._noise_due = 0.0
         self._kept: dict[str, Callable[[], bytes]] = {}
         self._writer: asyncio.Future[None] | None = None
 
-    async def settle(self, done: Done) -> None:
-        """Hand settlements to the writer; returns when they are in the store, or counted as lost to it. Once called, they settle."""
-        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    @property
+    def backlog(self) -> int:
+        """How many exchanges wait to be written, or for their turn to be learned from."""
+        return len(self._waiting) + self._learning
+
+    def hand_in(self, done: Done, told: Callable[[], None]) -> None:
+        """Hand settlements to the writer; ``told`` is called when they are in the store, or counted as lost to it."""
         self._pending += done.settlements
-        self._waiting.append(told)
+        self._waiting.append((done, told))
         self._something.set()
-        await asyncio.shield(told)
-        try:
-            with COMPARE:
-                self._take_in(done)
-        except Exception:  # what has settled must not settle again because of what was to be learned from it
-            logger.exception("learning_failed")
 
     def _take_in(self, done: Done) -> None:
         """Learn and count only what has settled."""
@@ -86,17 +85,29 @@ class Ledger:
     async def run(self) -> None:
         """Write batches until closed and empty."""
         self._writer = asyncio.current_task()
-        while not (self._closing and not self._pending):
-            if not self._pending:
+        while not (self._closing and not self._waiting):
+            if not self._waiting:
                 await self._wait()
-                if not self._pending and not self._owed:
+                if not self._waiting and not self._owed:
                     continue
             batch, self._pending = self._pending, []
             waiting, self._waiting = self._waiting, []
+            self._learning = len(waiting)
             await self._write(batch)
-            for future in waiting:
-                if not future.done():
-                    future.set_result(None)
+            await self._learn(waiting)
+
+    async def _learn(self, settled: list[tuple[Done, Callable[[], None]]]) -> None:
+        """Count and learn from what has settled, and say so; the event loop runs between any two that were compared."""
+        for done, told in settled:
+            if done.examined is not None:
+                try:
+                    with COMPARE:
+                        self._take_in(done)
+                except Exception:  # what has settled must not settle again because of what was to be learned from it
+                    logger.exception("learning_failed")
+                await asyncio.sleep(0)
+            self._learning -= 1
+            told()
 
     async def _wait(self) -> None:
         """Until there is something to write, or it is time to try again with what is owed."""

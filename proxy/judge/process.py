@@ -21,6 +21,7 @@ from proxy.judge.engines import Engines
 from proxy.judge.examine import Examiner
 from proxy.judge.intake import Intake
 from proxy.judge.ledger import Ledger
+from proxy.judge.pipeline import Pipeline
 from proxy.judge.settle import Policy
 from proxy.ledger.judge_metrics import JudgeMetrics
 
@@ -28,6 +29,7 @@ logger = logging.getLogger("parhelion")
 
 _SNAPSHOT_EVERY = 1.0
 _PURGE_EVERY, _PURGE_SOONEST = 600.0, 5.0
+_COMPARED_LATER = 4  # this part of limits.queue_bytes holds what has been mirrored and waits to be compared, the rest what waits to be mirrored
 _DRAIN = 10.0  # seconds to finish what waits when told to stop; the rest is shed and counted
 
 
@@ -41,8 +43,9 @@ class Judge:
         self.cpu = Meter()
         self.ledger = Ledger(config, self.metrics)
         self.engines = Engines(config, self.ledger, self.metrics)
+        compared_later = config.limits.queue_bytes // _COMPARED_LATER
         self.intake = Intake(
-            config.limits.queue_bytes,
+            config.limits.queue_bytes - compared_later,
             self.ledger.reconcile,
             lambda name: self.ledger.bury(name, self.state / "counters"),
         )
@@ -55,16 +58,17 @@ class Judge:
             capture_bytes=config.limits.capture_bytes,
             noise=self.ledger.noise,
         )
-        self.desk = Desk(config, self.examiner, self.metrics)
+        desk = Desk(config, self.examiner, self.metrics)
+        at_once = config.limits.in_flight
+        self.pipeline = Pipeline(self.intake, desk, self.ledger, at_once=at_once, room=compared_later)
+        self._held_said = 0
 
     async def run(self, ready: Callable[[], None], stop: asyncio.Event) -> int:
         """Serve until ``stop``; then finish or shed what is left."""
         await self.ledger.reconcile_all(self.state / "counters")
         server = await self.intake.listen(self.state / "judge.sock")
-        background = [
-            asyncio.ensure_future(part) for part in (self.engines.watch(), self.ledger.run(), self._housekeeping())
-        ]
-        workers = [asyncio.ensure_future(self._work()) for _ in range(self.config.limits.in_flight)]
+        parts = (self.engines.watch(), self.ledger.run(), self.pipeline.compare(), self._housekeeping())
+        background = [asyncio.ensure_future(part) for part in parts]
         gc.freeze()
         ready()
         try:
@@ -72,11 +76,7 @@ class Judge:
         finally:
             server.close()
             self.intake.close()
-            await asyncio.wait(workers, timeout=_DRAIN)
-            for task in workers:
-                task.cancel()  # what it held is shed by its own hand
-            await asyncio.gather(*workers, return_exceptions=True)
-            await self._shed_rest()
+            await self.pipeline.finish(_DRAIN)
             await self.ledger.close()
             for task in background:
                 task.cancel()
@@ -84,26 +84,6 @@ class Judge:
             await self.engines.close()
             self._snapshot()
         return 0
-
-    async def _work(self) -> None:
-        """Take, work, settle, one after another. What was handed to the ledger is settled there even if we are cancelled meanwhile."""
-        while (exchange := await self.intake.take()) is not None:
-            stopping = False
-            try:
-                done = await self.desk.work(exchange)
-            except asyncio.CancelledError:
-                done, stopping = self.desk.instead(exchange, "shed", "shutdown"), True
-            try:
-                await self.ledger.settle(done)
-            finally:
-                self.intake.settled(exchange.incarnation)
-            if stopping:
-                return
-
-    async def _shed_rest(self) -> None:
-        while len(self.intake) and (exchange := await self.intake.take()) is not None:
-            await self.ledger.settle(self.desk.instead(exchange, "shed", "shutdown"))
-            self.intake.settled(exchange.incarnation)
 
     async def _housekeeping(self) -> None:
         purged = time.monotonic()
@@ -118,6 +98,11 @@ class Judge:
 
     def _snapshot(self) -> None:
         self.engines.report()
+        held = self.pipeline.held
+        for shadow in self.config.shadows:
+            for mode in shadow.modes:
+                self.metrics.in_flight(shadow.name, mode, held - self._held_said)
+        self._held_said = held
         for stage, seconds in self.cpu.since_last().items():
             self.metrics.cpu(stage, seconds)
         try:

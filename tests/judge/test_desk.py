@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from proxy.config import Config, Primary, Records, Rule, Sampling, Shadow
 from proxy.config import Match as RuleMatch
 from proxy.exchange import Ended, Exchange
+from proxy.judge.case import Mirrored
 from proxy.judge.desk import Desk, Done
 from proxy.judge.examine import Examined
 from proxy.judge.ledger import Ledger
@@ -38,21 +42,46 @@ def exchange(body: bytes = b"{}", *, offered: bool = False, u: float | None = 0.
 
 
 class Broken:
-    """An examiner that fails."""
+    """An examiner that fails, at once or when it comes to comparing."""
 
     inflated = 1 << 20
 
-    async def examine(self, _: Exchange) -> Examined:
+    def __init__(self, *, later: bool = False) -> None:
+        self.later = later
+
+    def mirror(self, exchange: Exchange, then: Callable[[Mirrored], None]) -> None:
+        if not self.later:
+            raise OverflowError
+        then(Mirrored(exchange))
+
+    async def judge(self, _: Mirrored) -> Examined:
         raise OverflowError
+
+
+def work(desk: Desk, one: Exchange) -> Done:
+    """Do all that is to be done with an exchange whose shadows answer at once."""
+    came: list[Mirrored | Done] = []
+    desk.mirror(one, came.append)
+    [found] = came
+    return found if isinstance(found, Done) else asyncio.run(desk.judge(found))
+
+
+async def settle(ledger: Ledger, done: Done) -> None:
+    """Hand in, and wait until it is in the store."""
+    told = asyncio.Event()
+    ledger.hand_in(done, told.set)
+    async with asyncio.timeout(20):
+        await told.wait()
 
 
 def ends(done: Done) -> Counter[tuple[str, str, str, str]]:
     return Counter((one.shadow, one.mode, one.outcome, one.reason) for one in done.settlements)
 
 
-def test_a_fault_of_ours_is_one_outcome_for_every_arm(tmp_path: Path) -> None:
+@pytest.mark.parametrize("later", [False, True])
+def test_a_fault_of_ours_is_one_outcome_for_every_arm(tmp_path: Path, later: bool) -> None:
     settings = config(tmp_path)
-    done = asyncio.run(Desk(settings, Broken(), JudgeMetrics(settings)).work(exchange()))  # type: ignore[arg-type]
+    done = work(Desk(settings, Broken(later=later), JudgeMetrics(settings)), exchange())  # type: ignore[arg-type]
     assert ends(done) == Counter({(*arm, "incomparable", "judge_error"): 1 for arm in ARMS})
 
 
@@ -60,19 +89,19 @@ def test_what_was_offered_is_decided_by_its_body_and_counted_once(tmp_path: Path
     rules = Sampling(rate=0.0, rules=(Rule(RuleMatch(model="m*"), 1.0),))
     settings = config(tmp_path, rules)
     desk = Desk(settings, Broken(), JudgeMetrics(settings))  # type: ignore[arg-type]
-    refused = asyncio.run(desk.work(exchange(b'{"model": "other"}', offered=True)))
+    refused = work(desk, exchange(b'{"model": "other"}', offered=True))
     assert ends(refused) == Counter({("", "", "not_sampled", ""): 1})
-    chosen = asyncio.run(desk.work(exchange(b'{"model": "mine"}', offered=True)))
+    chosen = work(desk, exchange(b'{"model": "mine"}', offered=True))
     assert ends(chosen)["", "", "sampled", ""] == 1
     assert len(chosen.settlements) == 5
-    unreadable = asyncio.run(desk.work(exchange(b"{", offered=True)))
+    unreadable = work(desk, exchange(b"{", offered=True))
     assert ends(unreadable) == Counter({("", "", "not_sampled", ""): 1})
 
 
 def test_a_key_that_cannot_be_made_counts_as_sampled_and_is_an_error_of_ours(tmp_path: Path) -> None:
     settings = config(tmp_path, Sampling(rate=0.5, by="conversation"))
     deep = b'{"messages": [' + b'{"a":' * 300 + b"1" + b"}" * 300 + b"]}"
-    done = asyncio.run(Desk(settings, Broken(), JudgeMetrics(settings)).work(exchange(deep, offered=True, u=None)))  # type: ignore[arg-type]
+    done = work(Desk(settings, Broken(), JudgeMetrics(settings)), exchange(deep, offered=True, u=None))  # type: ignore[arg-type]
     found = ends(done)
     assert sum(found[key] for key in found if not key[0]) == 1  # decided, one way or the other
 
@@ -90,7 +119,7 @@ def test_what_was_to_be_learned_cannot_make_it_settle_twice(tmp_path: Path) -> N
             raise OverflowError
 
         ledger._take_in = fails  # type: ignore[method-assign]
-        await ledger.settle(Done(desk.instead(exchange(), "incomparable", "endpoint").settlements, examined))
+        await settle(ledger, Done(desk.instead(exchange(), "incomparable", "endpoint").settlements, examined))
         counts = ledger.store.counts()
         assert sum(counts.values()) == 4
         await ledger.close()
@@ -99,19 +128,15 @@ def test_what_was_to_be_learned_cannot_make_it_settle_twice(tmp_path: Path) -> N
     asyncio.run(main())
 
 
-def test_a_cancelled_wait_settles_once(tmp_path: Path) -> None:
+def test_what_is_handed_in_with_nothing_to_count_is_told_all_the_same(tmp_path: Path) -> None:
     settings = config(tmp_path)
 
     async def main() -> None:
         ledger = Ledger(settings, JudgeMetrics(settings))
-        desk = Desk(settings, Broken(), JudgeMetrics(settings))  # type: ignore[arg-type]
-        waiting = asyncio.ensure_future(ledger.settle(desk.instead(exchange(), "incomparable", "endpoint")))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
         writing = asyncio.ensure_future(ledger.run())
-        await ledger.settle(desk.instead(exchange(), "shed", "shutdown"))
-        assert sum(ledger.store.counts().values()) == 8  # both, each once
+        await settle(ledger, Done(()))
+        assert ledger.backlog == 0
+        assert ledger.store.counts() == {}
         await ledger.close()
         await writing
 
@@ -133,7 +158,7 @@ def test_what_the_store_could_not_take_is_counted_when_it_is_back(tmp_path: Path
         ledger.store.settle = away  # type: ignore[method-assign]
         writing = asyncio.ensure_future(ledger.run())
         for _ in range(50):
-            await ledger.settle(desk.instead(exchange(), "incomparable", "endpoint"))
+            await settle(ledger, desk.instead(exchange(), "incomparable", "endpoint"))
         assert len(asked) < 5  # not asked for every exchange while it is away
         accounting = asyncio.ensure_future(ledger.reconcile("t0", 50))
         await asyncio.sleep(0.05)

@@ -45,6 +45,13 @@ async def until(condition: object) -> None:
             await asyncio.sleep(0.005)
 
 
+async def take(intake: Intake) -> Exchange:
+    await until(lambda: len(intake))
+    one = intake.next()
+    assert one is not None
+    return one
+
+
 async def close(writer: asyncio.StreamWriter) -> None:
     writer.close()
     await writer.wait_closed()
@@ -56,14 +63,36 @@ def test_exchanges_come_out_in_order(tmp_path: Path) -> None:
         intake = Intake(1 << 20, ledger.reconcile, ledger.bury)
         server = await intake.listen(tmp_path / "judge.sock")
         writer = await connect(tmp_path / "judge.sock", Hello("t0", 0), exchange(1), exchange(2))
-        assert [(await intake.take()).id, (await intake.take()).id] == ["x1", "x2"]  # type: ignore[union-attr]
+        assert [(await take(intake)).id, (await take(intake)).id] == ["x1", "x2"]
         assert intake.in_flight["t0"] == 2
         intake.settled("t0")
         intake.settled("t0")
         assert not intake.in_flight
         assert ledger.calls == [("t0", 0)]
         intake.close()
-        assert await intake.take() is None
+        assert intake.next() is None
+        await close(writer)
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(run())
+
+
+def test_who_works_is_told_of_each_arrival(tmp_path: Path) -> None:
+    async def run() -> None:
+        intake = Intake(1 << 20, Ledger().reconcile, Ledger().bury)
+        seen: list[str] = []
+
+        def arrived() -> None:
+            while (one := intake.next()) is not None:
+                seen.append(one.id)
+
+        intake.arrived = arrived
+        server = await intake.listen(tmp_path / "judge.sock")
+        writer = await connect(tmp_path / "judge.sock", Hello("t0", 0), exchange(1), exchange(2))
+        await until(lambda: seen == ["x1", "x2"])
+        assert intake.waiting_bytes == 0
+        intake.close()
         await close(writer)
         server.close()
         await server.wait_closed()
@@ -84,9 +113,7 @@ def test_a_full_queue_stops_the_reading_and_loses_nothing(tmp_path: Path) -> Non
         assert intake.waiting_bytes < 20_000 + 2 * (256 << 10)  # one read beyond the bound, at most
         seen = []
         while len(seen) < total:
-            one = await intake.take()
-            assert one is not None
-            seen.append(one.id)
+            seen.append((await take(intake)).id)
         await pushing
         assert seen == [f"x{number}" for number in range(total)]
         assert intake.waiting_bytes == 0
@@ -109,7 +136,7 @@ def test_a_second_greeting_waits_until_nothing_of_that_incarnation_is_in_flight(
         intake = Intake(1 << 20, ledger.reconcile, ledger.bury)
         server = await intake.listen(tmp_path / "judge.sock")
         first = await connect(tmp_path / "judge.sock", Hello("t0", 0), exchange(1))
-        await intake.take()
+        await take(intake)
         await close(first)
         second = await connect(tmp_path / "judge.sock", Hello("t0", 1), exchange(2))
         await asyncio.sleep(0.1)
@@ -132,7 +159,7 @@ def test_who_hangs_up_is_accounted_for_once_nothing_of_it_is_in_flight(tmp_path:
         intake = Intake(1 << 20, ledger.reconcile, ledger.bury)
         server = await intake.listen(tmp_path / "judge.sock")
         writer = await connect(tmp_path / "judge.sock", Hello("t0", 0), exchange(1))
-        await intake.take()
+        await take(intake)
         await close(writer)
         await asyncio.sleep(0.1)
         assert ledger.calls == [("t0", 0)]
