@@ -90,7 +90,9 @@ def read(status: int, reason: bytes, raw_fields: list[tuple[bytes, bytes]], meth
             options.update(option.strip(b" \t").lower() for option in value.split(b","))
         elif lower == b"keep-alive" and (found := _PATIENCE.search(value)):
             patience = float(found[1])
-    if chunked and length is not None:
+    stated = chunked or length is not None
+    # RFC 9112 section 6.3: two statements of length "ought to be handled as an error"; RFC 9110 section 8.6: no 1xx states any.
+    if stated and (status < 200 or (chunked and length is not None)):
         return None
     strip = options - UNSTRIPPABLE
     if strip:

@@ -98,7 +98,10 @@ class ReplyReader:
         if self.complete or self.faulty:
             return
         head = reply_head.read(self._parser.get_status_code(), self._reason, self._fields, self._method)
-        if head is None or self._parser.get_http_version() not in ("1.1", "1.0"):
+        version = self._parser.get_http_version()
+        # RFC 9112 section 6.1: Transfer-Encoding in a 1.0 message is faulty framing.
+        old = version == "1.0" and (head is None or head.framing is not Framing.CHUNKED)
+        if head is None or not (version == "1.1" or old):
             self.faulty = True
             return
         self.heads.append(head)
