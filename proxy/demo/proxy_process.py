@@ -70,6 +70,11 @@ class ProxyProcess:
         self._process.stdout.close()
         raise ProxyError(f"the proxy did not start: {last}")
 
+    @property
+    def session(self) -> int:
+        """The id of the session that all its processes are in."""
+        return self._process.pid
+
     def get(self, path: str) -> bytes:
         """One GET on the admin port. Raises ProxyError."""
         try:

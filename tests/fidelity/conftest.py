@@ -1,0 +1,7 @@
+"""What these tests share with those of the live path."""
+
+from __future__ import annotations
+
+from tests.traffic.conftest import certificate, state
+
+__all__ = ["certificate", "state"]
