@@ -9,13 +9,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.bench.ratio import Verdict
-from tests.bench.rows import cpu
+from tests.bench.rows import bodies, cpu, latency, streams
 from tests.bench.stand import Stand, stand
 from tests.bench.table import Result, as_json, as_markdown, as_text
 
 ROWS: dict[str, Callable[[Stand], Iterator[Result]]] = {
     "cpu": cpu.mirrored,
+    "rate": cpu.mirrored_at_rate,
+    "litellm": cpu.python_gateway,
     "off": cpu.off,
+    "throughput": cpu.throughput,
+    "paced": latency.paced,
+    "seldom": latency.seldom,
+    "streams": streams.thousand,
+    "bodies": bodies.large,
 }
 
 

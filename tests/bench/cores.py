@@ -10,6 +10,8 @@ _ALL = sorted(os.sched_getaffinity(0))
 LOAD = {_ALL[0]}
 PEER = set(_ALL[1:2] or _ALL)
 BOTH = set(_ALL)
+#: Whether a peer that takes two cores has to share them with the load.
+SHARED = len(_ALL) < 3
 
 
 @contextlib.contextmanager

@@ -33,9 +33,14 @@ class Sample:
     shadow: Mapping[str, Any]
 
     @property
+    def chunks(self) -> float:
+        """Events that reached the client, at least one."""
+        return float(max(1, self.load["stamped"]))
+
+    @property
     def per_chunk(self) -> float:
         """CPU a chunk in microseconds, when the reply is a paced stream."""
-        return self.cpu * self.requests / max(1, self.load["stamped"])
+        return self.cpu * self.requests / self.chunks
 
 
 def measure(peer: Peer, engine: Engine, work: Work) -> Sample:
@@ -44,7 +49,7 @@ def measure(peer: Peer, engine: Engine, work: Work) -> Sample:
     apart = peer.apart()
     before = processes.settled(peer.pid)
     live = processes.own_cpu(peer.live)
-    took = load(peer.port, work)
+    took = load(peer.port, work.to(peer.headers))
     if peer.mirrors:
         wait_read(engine)
     after = processes.settled(peer.pid)
@@ -79,13 +84,15 @@ def wait_read(engine: Engine) -> None:
         time.sleep(0.1)
 
 
-def in_turn(peers: Sequence[Peer], engine: Engine, work: Work, rounds: int) -> dict[str, list[Sample]]:
+def in_turn(
+    peers: Sequence[Peer], engine: Engine, work: Work, rounds: int, *, warm_up: bool = True
+) -> dict[str, list[Sample]]:
     """Measure all peers in each of ``rounds`` rounds, in an order that changes; the i-th samples belong together. One short round warms up."""
-    for peer in peers:
+    for peer in peers if warm_up else ():
         warm = Work(
             **{**work.__dict__, "seconds": min(0.3, work.seconds), "requests": min(work.requests or 2000, 2000)}
         )
-        load(peer.port, warm)
+        load(peer.port, warm.to(peer.headers))
         if peer.mirrors:
             wait_read(engine)
     found: dict[str, list[Sample]] = {peer.name: [] for peer in peers}

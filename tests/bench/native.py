@@ -11,7 +11,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,10 @@ class Work:
     verify: bool = False
     path: str = "/v1/chat/completions"
     headers: tuple[str, ...] = ()
+
+    def to(self, headers: tuple[str, ...]) -> Work:
+        """The same with what a peer asks of its clients."""
+        return replace(self, headers=self.headers + headers)
 
 
 def start_load(port: int, work: Work) -> subprocess.Popen[bytes]:

@@ -83,5 +83,41 @@ def sse_reply(events: int, size: int = 235, *, pace: int = 0) -> Reply:
     return Reply("sse", b"".join(parts) + b"data: [DONE]\n\n", pace=pace)
 
 
+def logprobs_reply(positions: int, top: int, *, as_vllm: bool = False, shift: float = 0.0) -> Reply:
+    """A whole chat completion with logprobs of ``positions`` tokens; ``as_vllm`` names the bytes of each and writes all digits, ``shift`` moves every value.
+
+    128 positions with 20 alternatives are about 95 KB, as vLLM writes them 230 KB.
+    """
+    words = [f" {_WORDS.split()[number % 20][:4].strip(',.')}{number % 97}" for number in range(positions + top)]
+    content = []
+    for number in range(positions):
+        entries = [
+            _entry(words[number + rank], -0.05 - 0.61 * rank - shift, as_vllm=as_vllm) for rank in range(top or 1)
+        ]
+        content.append(entries[0] | {"top_logprobs": entries if top else []})
+    value = {
+        "id": "chatcmpl-bench",
+        "object": "chat.completion",
+        "created": 1700000000,
+        "model": "bench",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "".join(words[:positions])},
+                "logprobs": {"content": content},
+                "finish_reason": "length",
+            }
+        ],
+        "usage": {"prompt_tokens": 200, "completion_tokens": positions, "total_tokens": 200 + positions},
+    }
+    return Reply("json", _dumps(value))
+
+
+def _entry(token: str, logprob: float, *, as_vllm: bool) -> dict[str, object]:
+    if as_vllm:
+        return {"token": token, "logprob": logprob - 1.2345678e-7, "bytes": list(token.encode())}
+    return {"token": token, "logprob": round(logprob, 4)}
+
+
 def _dumps(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()

@@ -47,7 +47,7 @@ def _run_time(pid: int) -> int:
     return total
 
 
-def settled(root: int, *, window: float = 0.25, idle: float = 0.02, limit: float = 60.0) -> float:
+def settled(root: int, *, window: float = 0.2, idle: float = 0.05, limit: float = 30.0) -> float:
     """Wait until the tree uses less than a share ``idle`` of a core; its CPU seconds then, or after ``limit`` seconds."""
     end = time.monotonic() + limit
     before = cpu(root)

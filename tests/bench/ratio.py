@@ -20,9 +20,10 @@ LEAST_SHARE = 0.99
 
 
 class Verdict(Enum):
-    """What a bound makes of an interval. ``SHOWN``: there is no bound."""
+    """What a bound makes of an interval. ``UNDECIDED``: the ratio lies beyond the bound, its interval does not wholly. ``SHOWN``: there is no bound."""
 
     MET = "met"
+    UNDECIDED = "undecided"
     NOT_MET = "not met"
     VOID = "void"
     SHOWN = "-"
@@ -53,11 +54,15 @@ def at_most(interval: Interval, bound: float, share: float = 1.0) -> Verdict:
     """Not met only when the whole interval lies above the bound; void when too little was mirrored."""
     if share < LEAST_SHARE:
         return Verdict.VOID
-    return Verdict.NOT_MET if interval.low > bound else Verdict.MET
+    if interval.low > bound:
+        return Verdict.NOT_MET
+    return Verdict.UNDECIDED if interval.ratio > bound else Verdict.MET
 
 
 def at_least(interval: Interval, bound: float, share: float = 1.0) -> Verdict:
     """The same for a bound from below."""
     if share < LEAST_SHARE:
         return Verdict.VOID
-    return Verdict.NOT_MET if interval.high < bound else Verdict.MET
+    if interval.high < bound:
+        return Verdict.NOT_MET
+    return Verdict.UNDECIDED if interval.ratio < bound else Verdict.MET

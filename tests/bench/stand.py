@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tests.bench.measure import Sample, in_turn
 from tests.bench.native import Engine, Reply, Work, engine
 from tests.bench.payloads import json_reply
 from tests.bench.peers.peer import Peer, Setting, Start
-from tests.bench.ratio import Interval, Verdict, at_least, at_most, of_pairs
+from tests.bench.ratio import LEAST_SHARE, Interval, Verdict, at_least, at_most, of_pairs
 from tests.bench.table import Result
 from tests.programs import Missing
 
@@ -29,36 +29,42 @@ class Stand:
     folder: Path
     pairs: int
     seconds: float
-    _stack: contextlib.ExitStack
-    _peers: dict[str, Peer | None] = field(default_factory=dict)
+    _running: dict[Start, tuple[Peer | None, contextlib.ExitStack]] = field(default_factory=dict)
+    _serial: int = 0
 
-    def peer(self, start: Start) -> Peer | None:
-        """The running peer; None when it cannot be had."""
-        key = f"{start.__module__}.{start.__name__}"
-        if key not in self._peers:
-            self._peers[key] = self._begin(start, key)
-        return self._peers[key]
+    def peer(self, start: Start, shadow: str = "shadow") -> Peer | None:
+        """The running peer, started when it is not; None when it cannot be had."""
+        if start not in self._running:
+            stack = contextlib.ExitStack()
+            self._running[start] = (self._begin(start, stack, shadow), stack)
+        return self._running[start][0]
 
-    def _begin(self, start: Start, key: str) -> Peer | None:
+    def _begin(self, start: Start, stack: contextlib.ExitStack, shadow: str) -> Peer | None:
         self.engine.answer(json_reply(1300))  # peers look at their engines before they serve
-        folder = self.folder / key
+        self._serial += 1
+        folder = self.folder / str(self._serial)
         folder.mkdir()
+        folder.chmod(0o777)  # nginx's worker is nobody
         try:
-            return self._stack.enter_context(
-                start(Setting(folder, self.engine.port["primary"], self.engine.port["shadow"]))
-            )
+            return stack.enter_context(start(Setting(folder, self.engine.port["primary"], self.engine.port[shadow])))
         except (Missing, RuntimeError) as error:
-            self.say(f"left out: {key}: {error}")
+            self.say(f"left out: {start.__module__}: {error}")
             return None
 
+    def end(self, *starts: Start) -> None:
+        """End these peers, or all."""
+        for start in starts or tuple(self._running):
+            if start in self._running:
+                self._running.pop(start)[1].close()
+
     def compare(
-        self, starts: Sequence[Start], reply: Reply, work: Work, pairs: int | None = None
+        self, starts: Sequence[Start], reply: Reply, work: Work, *, pairs: int | None = None, warm: bool = True
     ) -> dict[str, list[Sample]]:
         """Measure those peers in turn with this reply and work; samples by name, without the peers that cannot be had."""
         peers = [peer for peer in map(self.peer, starts) if peer is not None]
         self.engine.answer(reply)
         try:
-            return in_turn(peers, self.engine, work, pairs or self.pairs)
+            return in_turn(peers, self.engine, work, pairs or self.pairs, warm_up=warm)
         finally:
             self.engine.answer(json_reply(1300))
 
@@ -71,12 +77,13 @@ class Stand:
 @contextlib.contextmanager
 def stand(pairs: int, seconds: float) -> Iterator[Stand]:
     """A stand in a temporary folder."""
-    with (
-        tempfile.TemporaryDirectory(prefix="parhelion-bench-") as folder,
-        engine("primary", "shadow") as fake,
-        contextlib.ExitStack() as stack,
-    ):
-        yield Stand(fake, Path(folder), pairs, seconds, stack)
+    with tempfile.TemporaryDirectory(prefix="parhelion-bench-") as folder, engine("primary", "shadow", "ill") as fake:
+        Path(folder).chmod(0o755)
+        running = Stand(fake, Path(folder), pairs, seconds)
+        try:
+            yield running
+        finally:
+            running.end()
 
 
 def medians(samples: Sequence[Sample], figure: Callable[[Sample], float]) -> float:
@@ -89,15 +96,20 @@ def versus(
     found: dict[str, list[Sample]],
     goal: int,
     row: str,
-    bounds: dict[str, float],
+    bounds: Mapping[str, float | None],
     *,
     ours: str = "parhelion",
     figure: Callable[[Sample], float] = lambda one: one.cpu,
     unit: str = "us",
     least: bool = False,
     mirrored: bool = True,
+    bare: bool = False,
+    per: Callable[[Sample], float] = lambda one: one.requests,
 ) -> Iterator[Result]:
-    """Ratios of ours to each peer in ``bounds`` that was measured. ``least``: the bound is one from below."""
+    """Ratios of ours to each peer in ``bounds`` that was measured.
+
+    ``least``: the bound is one from below; ``bare``: the figure is no CPU time, so no parts of it are shown; ``per``: what the parts are divided by.
+    """
     mine = found.get(ours, [])
     for peer, bound in bounds.items():
         theirs = found.get(peer, [])
@@ -106,11 +118,20 @@ def versus(
         interval: Interval = of_pairs([figure(one) for one in mine], [figure(one) for one in theirs])
         share = min(one.share for one in mine) if mirrored else None
         judge = at_least if least else at_most
-        verdict: Verdict = judge(interval, bound, 1.0 if share is None else share)
-        note = f"{medians(mine, figure):,.4g} / {medians(theirs, figure):,.4g} {unit}"
-        if any(one.live for one in mine):
-            note += f", live path {medians(mine, lambda one: one.live):,.4g} us"
-        if any(one.apart for one in mine):
-            note += f", apart {medians(mine, lambda one: one.apart):,.4g} us"
-        sign = ">=" if least else "<="
-        yield Result(goal, f"{row} / {peer}", f"{sign} {bound:g}", verdict, interval, share=share, note=note)
+        verdict = Verdict.SHOWN if bound is None else judge(interval, bound, 1.0 if share is None else share)
+        note = (
+            f"{medians(mine, figure):,.4g} / {medians(theirs, figure):,.4g} {unit}{'' if bare else _parts(mine, per)}"
+        )
+        if 0 < (worst := min(one.share for one in theirs)) < LEAST_SHARE:
+            note += f", it mirrored {worst:.0%}"
+        asked = "" if bound is None else f"{'>=' if least else '<='} {bound:.3g}"
+        yield Result(goal, f"{row} / {peer}", asked, verdict, interval, share=share, note=note)
+
+
+def _parts(samples: Sequence[Sample], per: Callable[[Sample], float]) -> str:
+    """What of a CPU figure is the live path's, and what is not in it."""
+    if not any(one.live for one in samples):
+        return ""
+    live = medians(samples, lambda one: one.live * one.requests / per(one))
+    apart = medians(samples, lambda one: one.apart * one.requests / per(one))
+    return f" (live path {live:,.4g}; apart {apart:,.4g})"

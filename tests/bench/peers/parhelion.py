@@ -72,3 +72,19 @@ def all_mirrored(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
 def none_mirrored(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
     """A shadow is configured, and a sample of 0 %."""
     return start(setting, 0.0, "parhelion-0%")
+
+
+def one_on_two_cores(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
+    """One traffic process that may use either core."""
+    return start(setting, 1.0, "parhelion-1", on=cores.BOTH)
+
+
+def two_on_two_cores(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
+    """Two traffic processes."""
+    return start(setting, 1.0, "parhelion-2", on=cores.BOTH, processes=2)
+
+
+def many_streams(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
+    """Every request mirrored, more than a thousand at once."""
+    limits = {"in_flight": 1200, "queue_bytes": "4GiB", "capture_bytes": "8MiB"}
+    return start(setting, 1.0, "parhelion", limits=limits)

@@ -27,7 +27,7 @@ class Peer:
     """One running peer.
 
     ``pid``: the root of its tree. ``apart``: seconds of CPU so far that are not counted (reading tokens, comparing, storing). ``live``: the processes that
-    answer clients, of which a figure of their own is shown.
+    answer clients, of which a figure of their own is shown. ``headers``: what clients must send.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Peer:
     mirrors: bool
     apart: Callable[[], float] = nothing
     live: tuple[int, ...] = ()
+    headers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
