@@ -9,6 +9,7 @@ on a kept connection: everything open is looked at ten times a second, so a dead
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from collections import deque
@@ -24,6 +25,7 @@ from proxy.traffic.shadow_line import Asked, Line
 
 _LOOK = 0.1  # seconds between two looks at what may have waited too long
 _HEADS = 64  # routes whose heads are kept ready; a path comes from clients, so there may be any number
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # a tab may stand in a value (RFC 9110 section 5.5)
 
 
 class Client:
@@ -63,7 +65,7 @@ class Client:
 
         ``deadline`` in seconds covers all of it. ``raw_body`` is sent in place of the call's JSON body. ``Answer.failure`` is None, or refused, dns,
         tls, connect_timeout, reset (no reply head came), cut, timeout, too_large or protocol; what came before a failure is in the answer. Raises
-        ValueError for a line break in a header, path or key: that is our own mistake.
+        ValueError for a control character in a header, path or key: that is our own mistake.
         """
         body = raw_body if raw_body is not None else (b"" if call.body is None else orjson.dumps(call.body))
         head = self._head(call, headers, body)
@@ -232,8 +234,8 @@ class Client:
 
 
 def _sound(line: str) -> str:
-    if "\r" in line or "\n" in line or "\0" in line:
-        raise ValueError("a header, path or key of a mirrored call holds a line break")
+    if not line.isprintable() and _CONTROL.search(line):
+        raise ValueError("a header, path or key of a mirrored call holds a line break or another control character")
     return line
 
 

@@ -283,6 +283,14 @@ def test_a_line_break_in_a_header_is_our_own_mistake() -> None:
         one = client("http://127.0.0.1:9")
         with pytest.raises(ValueError, match="line break"):
             await one.send(CALL, headers=(("X-A", "1\r\nX-B: 2"),), deadline=1.0)
+        for code in {*range(0x20), 0x7F} - {0x09}:
+            for call, headers in (
+                (CALL, (("X-A", f"1{chr(code)}"),)),
+                (CALL, ((f"X{chr(code)}", "1"),)),
+                (Call(f"/v1{chr(code)}"), ()),
+            ):
+                with pytest.raises(ValueError, match="control character"):
+                    await one.send(call, headers=headers, deadline=1.0)
         await one.aclose()
 
     uvloop.run(main())
