@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytest_plugins = ["tests.engine_fixtures"]
+pytest_plugins = ["tests.engine_fixtures", "tests.figures"]
 
 #: Tests with real engines run in one process, so that each engine is started once; every other module goes where there is room.
 ENGINES = (

@@ -1,14 +1,13 @@
 """An engine that can fall ill and get well again on one port: ``python -m tests.isolation.ailing [--pace S] [--certificates DIR]``.
 
 It says its port, then takes one command a line and answers each with one line: ``well``, the name of a fault (``tests.faults``, or ``refuse``,
-``plain`` without and ``trusted`` or ``untrusted`` with TLS), ``stats``. A change closes every connection, as the restart of an engine does.
+``plain`` without and ``trusted`` or ``untrusted`` with TLS). A change closes every connection, as the restart of an engine does.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import ssl
 import sys
 from pathlib import Path
@@ -23,13 +22,11 @@ from tests.wire.engine import Engine
 
 
 class Ailing:
-    """The engine; ``peak`` and ``accepted`` count connections since the last look."""
+    """The engine."""
 
     def __init__(self, pace: float, certificates: Path | None) -> None:
         self.memory = Memory(Toy(temperature=0.0))
         self.open: set[Any] = set()
-        self.peak = 0
-        self.accepted = 0
         self._pace, self._certificates = pace, certificates
         self._server: asyncio.Server | None = None
         self._port = 0
@@ -58,11 +55,6 @@ class Ailing:
     def port(self) -> int:
         return self._port
 
-    def stats(self) -> dict[str, int]:
-        found = {"open": len(self.open), "peak": self.peak, "accepted": self.accepted}
-        self.peak, self.accepted = len(self.open), 0
-        return found
-
     def _tls(self, name: str) -> ssl.SSLContext:
         assert self._certificates is not None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -70,26 +62,19 @@ class Ailing:
         return context
 
     def _connection(self) -> asyncio.Protocol:
-        self.accepted += 1
-        loop = asyncio.get_running_loop()
         if self._fault is None:
-            loop.call_soon(self._note)
             return Swift(self.memory, self.open, self._pace)
         fault = self._fault
         reader = asyncio.StreamReader(limit=1 << 20)
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self.open.add(writer.transport)
-            self._note()
             try:
                 await fault._serve(reader, writer)
             finally:
                 self.open.discard(writer.transport)
 
         return asyncio.StreamReaderProtocol(reader, serve)
-
-    def _note(self) -> None:
-        self.peak = max(self.peak, len(self.open))
 
 
 async def main(pace: float, certificates: Path | None) -> None:
@@ -102,11 +87,8 @@ async def main(pace: float, certificates: Path | None) -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     print(engine.port, flush=True)
     while word := (await commands.readline()).decode().strip():
-        if word == "stats":
-            print(json.dumps(engine.stats()), flush=True)
-        else:
-            await engine.become(word)
-            print(word, flush=True)
+        await engine.become(word)
+        print(word, flush=True)
 
 
 if __name__ == "__main__":

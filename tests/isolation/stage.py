@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -37,17 +36,10 @@ class Sick:
 
     def become(self, state: str) -> None:
         """Fall ill in some way, or get well; open connections are closed by it."""
-        assert self._ask(state) == state
-
-    def stats(self) -> dict[str, int]:
-        """Connections open now, at most at once and accepted since the last look."""
-        return dict(json.loads(self._ask("stats")))
-
-    def _ask(self, word: str) -> str:
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{word}\n".encode())
+        self._process.stdin.write(f"{state}\n".encode())
         self._process.stdin.flush()
-        return self._answer()
+        assert self._answer() == state
 
     def _answer(self) -> str:
         assert self._process.stdout is not None
