@@ -1,4 +1,4 @@
-"""An engine that can fall ill and get well again on one port: ``python -m tests.isolation.ailing [--pace S] [--certificates DIR]``.
+"""An engine that can fall ill and get well again on one port: ``python -m tests.isolation.ailing [--pace S] [--noise N] [--certificates DIR]``.
 
 It says its port, then takes one command a line and answers each with one line: ``well``, the name of a fault (``tests.faults``, or ``refuse``,
 ``plain`` without and ``trusted`` or ``untrusted`` with TLS). A change closes every connection, as the restart of an engine does.
@@ -24,8 +24,8 @@ from tests.wire.engine import Engine
 class Ailing:
     """The engine."""
 
-    def __init__(self, pace: float, certificates: Path | None) -> None:
-        self.memory = Memory(Toy(temperature=0.0))
+    def __init__(self, pace: float, noise: float, certificates: Path | None) -> None:
+        self.memory = Memory(Toy(temperature=0.0, noise=noise))
         self.open: set[Any] = set()
         self._pace, self._certificates = pace, certificates
         self._server: asyncio.Server | None = None
@@ -77,9 +77,9 @@ class Ailing:
         return asyncio.StreamReaderProtocol(reader, serve)
 
 
-async def main(pace: float, certificates: Path | None) -> None:
+async def main(pace: float, noise: float, certificates: Path | None) -> None:
     """Serve until standard input ends."""
-    engine = Ailing(pace, certificates)
+    engine = Ailing(pace, noise, certificates)
     await engine.memory.start()
     await engine.become("well")
     commands = asyncio.StreamReader()
@@ -94,6 +94,7 @@ async def main(pace: float, certificates: Path | None) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--pace", type=float, default=0.0)
+    parser.add_argument("--noise", type=float, default=0.0)
     parser.add_argument("--certificates", type=Path)
     options = parser.parse_args()
-    uvloop.run(main(options.pace, options.certificates))
+    uvloop.run(main(options.pace, options.noise, options.certificates))

@@ -47,9 +47,9 @@ class Sick:
 
 
 @contextmanager
-def sick(pace: float = 0.0, certificates: Path | None = None) -> Iterator[Sick]:
-    """An engine that is well until told otherwise."""
-    words = [sys.executable, "-m", "tests.isolation.ailing", "--pace", str(pace)]
+def sick(pace: float = 0.0, noise: float = 0.0, certificates: Path | None = None) -> Iterator[Sick]:
+    """An engine that is well until told otherwise; ``noise`` in nats makes its words differ from those of one without."""
+    words = [sys.executable, "-m", "tests.isolation.ailing", "--pace", str(pace), "--noise", str(noise)]
     words += ["--certificates", str(certificates)] if certificates else []
     process = subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}
