@@ -113,23 +113,23 @@ class Caller(asyncio.Protocol):
         if not self.first:
             self.first = perf_counter()
         self._data += data
-        if b"\r\n0\r\n\r\n" in self._data[-7:] or b"\r\nTransfer-Encoding: chunked" not in self._data[:2000]:
+        if self._data.endswith(b"\r\n0\r\n\r\n") or b"\r\nTransfer-Encoding: chunked" not in self._data[:2000]:
             self._tell(said(bytes(self._data)), over=False)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._tell(said(bytes(self._data)), over=True)
+        self._tell(said(bytes(self._data), ended=exc is None), over=True)
 
     def _tell(self, found: Said, *, over: bool) -> None:
         if self._end is not None and not self._end.done() and (over or found.whole):
             self._end.set_result(found)
 
 
-def said(raw: bytes) -> Said:
-    """Read what a connection gave as one reply; interim replies are passed over."""
+def said(raw: bytes, *, ended: bool = False) -> Said:
+    """Read what a connection gave as one reply; ``ended``: it was closed without a fault, which ends a reply that has no length."""
     head, blank, rest = raw.partition(b"\r\n\r\n")
     if head.startswith(b"HTTP/1.1 1"):
-        return said(rest)
+        return said(rest, ended=ended)
     lines = head.split(b"\r\n")
     fields = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines[1:])}
     kept = tuple(line for line in lines if line.partition(b":")[0].lower() not in _HOP_BY_HOP)
@@ -138,7 +138,7 @@ def said(raw: bytes) -> Said:
     if b"content-length" in fields:
         length = int(fields[b"content-length"])
         return Said(kept, rest[:length], len(rest) >= length)
-    return Said(kept, rest, whole=False) if blank else Said((), raw, whole=False)
+    return Said(kept, rest, whole=ended) if blank else Said((), raw, whole=False)
 
 
 def _dechunked(rest: bytes) -> tuple[bytes, bool]:
