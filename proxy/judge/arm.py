@@ -89,7 +89,7 @@ class Arm:
             then(answer)
 
         try:
-            self.client.ask(Call(path, body), came, headers=_headers(request_id), deadline=self.deadline)
+            self.client.ask(Call(path, body), came, headers=(("x-request-id", request_id),), deadline=self.deadline)
         except BaseException:
             self.guard.returned(expected)
             self.guard.released()
@@ -157,8 +157,10 @@ class Arm:
 
     def most(self, wanted: int) -> int:
         """As many alternatives of those wanted as this engine gives; more would be refused by some."""
-        bounds = [self.alternatives, self.dialect.max_top_logprobs if self.dialect else None]
-        return min([wanted, *(bound for bound in bounds if bound is not None)])
+        if self.alternatives is not None and self.alternatives < wanted:
+            wanted = self.alternatives
+        bound = self.dialect.max_top_logprobs if self.dialect else None
+        return wanted if bound is None or wanted < bound else bound
 
     def fetch(self, request_id: str) -> Fetch:
         """The function a dialect calls this engine with."""
@@ -182,7 +184,7 @@ class Arm:
         return fetch
 
     async def _send(self, call: Call, request_id: str) -> Answer:
-        answer = await self.client.send(call, headers=_headers(request_id), deadline=self.deadline)
+        answer = await self.client.send(call, headers=(("x-request-id", request_id),), deadline=self.deadline)
         self._heard(answer)
         return plain(answer, self.reply_bytes)
 
@@ -200,13 +202,11 @@ class Arm:
         prompt, completion = usage.reported(answer.pieces)
         if completion is None and 200 <= answer.status <= 299:
             completion = expected
-        self.guard.spent(completion or 0, time.monotonic())
-        self.tokens["prompt"] += prompt or 0
-        self.tokens["completion"] += completion or 0
-
-
-def _headers(request_id: str) -> tuple[tuple[str, str], ...]:
-    return ("x-request-id", request_id), ("user-agent", "parhelion")
+        if prompt:
+            self.tokens["prompt"] += prompt
+        if completion:
+            self.tokens["completion"] += completion
+            self.guard.spent(completion, time.monotonic())
 
 
 def plain(answer: Answer, cap: int) -> Answer:

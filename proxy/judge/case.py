@@ -54,14 +54,17 @@ class Mirrored(Struct, frozen=True):
     greedy: bool = False
     answers: Mapping[str, Got | Refused] = {}
 
-    @property
     def weight(self) -> int:
-        """Bytes held for it: captured bodies and answers."""
+        """Bytes held for it: captured bodies (the request's also as values) and answers."""
         exchange = self.exchange
-        weight = len(exchange.request_body) + sum([len(piece) for _, piece in exchange.pieces]) + _EACH
+        weight = 2 * len(exchange.request_body) + _EACH
+        for _, piece in exchange.pieces:
+            weight += len(piece)
         for got in self.answers.values():
             if isinstance(got, Got):
-                weight += sum([len(piece) for _, piece in got.answer.pieces]) + _EACH
+                weight += _EACH
+                for _, piece in got.answer.pieces:
+                    weight += len(piece)
         return weight
 
 

@@ -65,6 +65,17 @@ class Desk:
         self.metrics.mirror_lag(max(0.0, time.time() - exchange.started - exchange.end_us / 1e6))
         return Done((*_decision(exchange), *ends), examined)
 
+    def judge_now(self, mirrored: Mirrored) -> Done | None:
+        """The same without a task where no engine has to be asked for it; None where one has."""
+        if not self.examiner.asks_no_more:
+            return None
+        try:
+            self.judge(mirrored).send(None)
+        except StopIteration as end:
+            done: Done = end.value
+            return done
+        raise AssertionError("a comparison that asks no engine has waited")
+
     def instead(self, exchange: Exchange, outcome: str, reason: str) -> Done:
         """The same end for every shadow and mode. What was only offered counts as sampled: nothing says that it was not."""
         ends = tuple(Settlement(exchange.incarnation, *arm, outcome, reason) for arm in self.arms)

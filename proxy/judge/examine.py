@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec import Struct
 
@@ -48,6 +48,15 @@ class Examiner:
     rescore: bool
     capture_bytes: int
     noise: NoiseBook
+    running_free: tuple[ShadowArm, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.running_free = tuple(shadow for shadow in self.shadows if Mode.FREE in shadow.modes)
+
+    @property
+    def asks_no_more(self) -> bool:
+        """Whether no engine is asked once the shadows have answered on their own: ``judge`` then never waits."""
+        return not self.rescore and all(shadow.modes == (Mode.FREE,) for shadow in self.shadows)
 
     @property
     def inflated(self) -> int:
@@ -66,10 +75,11 @@ class Examiner:
             then(Mirrored(exchange, asked, reason or "primary_unknown"))
             return
         temperature = asked.effective_temperature(self.primary.defaults)
-        if temperature is None or temperature > dialect.greedy_at:
-            then(Mirrored(exchange, asked))
-            return
-        free.ask_shadows(Mirrored(exchange, asked, greedy=True), self.primary, self.shadows, then)
+        greedy = temperature is not None and temperature <= dialect.greedy_at
+        if greedy and self.running_free:
+            free.ask_shadows(exchange, asked, self.primary, self.running_free, then)
+        else:
+            then(Mirrored(exchange, asked, greedy=greedy))
 
     async def judge(self, mirrored: Mirrored) -> Examined:
         """Read, find the primary's tokens, compare, and ask what is still to be asked. Raises nothing but cancellation for what peers do."""
@@ -93,7 +103,7 @@ class Examiner:
         own = sources.own(case.primary, injected=case.exchange.injected)
         complete = own is not None and all(choice.has_ids or not choice.tokens for choice in own.reply.choices)
         replies = free.read_answers(mirrored, self.shadows)
-        if not complete:
+        if not complete and not self.asks_no_more:
             replies = await free.with_twin(case, self.primary, self.shadows, replies)
         twin = free.twin_of(replies, self.shadows)
         if own is not None and not complete:
@@ -106,10 +116,10 @@ class Examiner:
             for shadow in self.shadows
             if Mode.FREE in shadow.modes
         ]
-        forcing = Forcing(case, self.primary, self.shadows, tokens, ask_primary=self.rescore)
-        outcomes += await asyncio.gather(
-            *(forcing.outcome(shadow) for shadow in self.shadows if Mode.FORCED in shadow.modes)
-        )
+        forced = [shadow for shadow in self.shadows if Mode.FORCED in shadow.modes]
+        if forced:
+            forcing = Forcing(case, self.primary, self.shadows, tokens, ask_primary=self.rescore)
+            outcomes += await asyncio.gather(*(forcing.outcome(shadow) for shadow in forced))
         return tuple(outcomes), _source(tokens, outcomes)
 
     async def _rescore(

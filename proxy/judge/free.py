@@ -14,6 +14,7 @@ from proxy.compare.compare_free import compare_free
 from proxy.compare.comparison import Mode, Source
 from proxy.compare.findings import values_incomparable
 from proxy.compare.token_stream import Reply
+from proxy.exchange import Exchange
 from proxy.judge import sources, usage
 from proxy.judge.arm import Answered, Arm, Refused
 from proxy.judge.case import Case, Got, Mirrored, ShadowArm, sound
@@ -26,21 +27,15 @@ Replies = Mapping[str, Answered | Refused]
 
 
 def ask_shadows(
-    mirrored: Mirrored, primary: Arm, shadows: Sequence[ShadowArm], then: Callable[[Mirrored], None]
+    exchange: Exchange, asked: Asked, primary: Arm, wanted: Sequence[ShadowArm], then: Callable[[Mirrored], None]
 ) -> None:
-    """Ask every shadow that runs free; ``then`` is told the exchange with all their answers. Greedy requests only."""
-    asked, exchange = mirrored.asked, mirrored.exchange
-    assert asked is not None
-    wanted = [one for one in shadows if Mode.FREE in one.modes]
-    if not wanted:
-        then(mirrored)
-        return
+    """Ask every shadow that is wanted, at least one; ``then`` is told the exchange with all their answers. Greedy requests only."""
     answers: dict[str, Got | Refused] = {}
 
     def came(name: str, body: Json, answer: Answer | Refused) -> None:
         answers[name] = answer if isinstance(answer, Refused) else Got(body, answer)
         if len(answers) == len(wanted):
-            then(Mirrored(exchange, asked, greedy=mirrored.greedy, answers=answers))
+            then(Mirrored(exchange, asked, None, True, answers))
 
     for shadow in wanted:
         arm = shadow.arm

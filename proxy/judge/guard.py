@@ -83,6 +83,8 @@ class Guard:
 
     def succeeded(self) -> None:
         """The shadow answered: close the circuit."""
+        if not self._failures and self._open_until is None and self._trial_until is None:
+            return
         self._failures, self._open_until, self._pause, self._trial_until = 0, None, _FIRST_PAUSE, None
 
     def failed(self, now: float) -> None:

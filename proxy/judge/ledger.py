@@ -32,6 +32,8 @@ logger = logging.getLogger("parhelion")
 _NOISE = "noise"
 _NOISE_EVERY = 5.0
 _RETRY = 1.0
+_GATHER = 0.01  # how long settlements gather for one commit: each costs as much as some ten records
+_HOLD = 1_000_000  # ns of learning after which the event loop has its turn
 _BURIALS, _BURIAL_PAUSE = 240, 0.5  # a drain may take minutes
 
 
@@ -90,6 +92,8 @@ class Ledger:
                 await self._wait()
                 if not self._waiting and not self._owed:
                     continue
+            if not self._closing:
+                await asyncio.sleep(_GATHER)
             batch, self._pending = self._pending, []
             waiting, self._waiting = self._waiting, []
             self._learning = len(waiting)
@@ -97,7 +101,8 @@ class Ledger:
             await self._learn(waiting)
 
     async def _learn(self, settled: list[tuple[Done, Callable[[], None]]]) -> None:
-        """Count and learn from what has settled, and say so; the event loop runs between any two that were compared."""
+        """Count and learn from what has settled, and say so; the event loop runs after each millisecond of it."""
+        since = COMPARE.spent
         for done, told in settled:
             if done.examined is not None:
                 try:
@@ -105,9 +110,11 @@ class Ledger:
                         self._take_in(done)
                 except Exception:  # what has settled must not settle again because of what was to be learned from it
                     logger.exception("learning_failed")
-                await asyncio.sleep(0)
             self._learning -= 1
             told()
+            if COMPARE.spent - since > _HOLD:
+                await asyncio.sleep(0)
+                since = COMPARE.spent
 
     async def _wait(self) -> None:
         """Until there is something to write, or it is time to try again with what is owed."""

@@ -1,7 +1,7 @@
 """The way of an exchange through the judge: mirrored as it comes, compared when there is time, settled once.
 
 House rules. Asking the shadows never waits for comparing: what has been answered waits in a queue of bounded bytes, and what does not fit is dropped
-and counted (``shed{compare_busy}``). The event loop looks at its sockets between any two comparisons. Whatever has been taken from the intake is
+and counted (``shed{compare_busy}``). The event loop looks at its sockets after each millisecond of comparing, or one comparison if that takes longer. Whatever has been taken from the intake is
 settled exactly once, by whoever takes it out of the table it is in.
 """
 
@@ -21,6 +21,7 @@ from proxy.judge.stepped import stepped
 
 #: Settlements that may wait for the store: records are large, and the counts of what was dropped are small but may be many.
 _RECORDS, _COUNTS = 256, 16384
+_HOLD = 1_000_000  # ns of comparing after which the event loop has its turn
 
 
 class Source(Protocol):
@@ -41,8 +42,11 @@ class Worker(Protocol):
     def mirror(self, exchange: Exchange, then: Callable[[Mirrored | Done], None]) -> None:
         """Ask the shadows."""
 
+    def judge_now(self, mirrored: Mirrored) -> Done | None:
+        """Compare, None where an engine has to be asked for it."""
+
     async def judge(self, mirrored: Mirrored) -> Done:
-        """Compare."""
+        """Compare, asking engines."""
 
     def instead(self, exchange: Exchange, outcome: str, reason: str) -> Done:
         """Give up."""
@@ -66,7 +70,7 @@ class Pipeline:
         self._source, self._desk, self._ledger = source, desk, ledger
         self._at_once, self._room = at_once, room
         self._asking: dict[int, Exchange] = {}
-        self._queue: deque[Mirrored] = deque()
+        self._queue: deque[tuple[int, Mirrored]] = deque()  # with its weight
         self._queued = 0  # bytes
         self._judging: set[asyncio.Task[None]] = set()
         self._unsettled = 0
@@ -99,29 +103,38 @@ class Pipeline:
         exchange = self._asking.pop(number, None)
         if exchange is None:
             return  # settled without it
-        match came:
-            case Done():
-                self._settle(exchange, came)
-            case Mirrored() if self._queue and self._queued + came.weight > self._room:
+        if isinstance(came, Done):
+            self._settle(exchange, came)
+        else:
+            weight = came.weight()
+            if self._queue and self._queued + weight > self._room:
                 self._settle(exchange, self._desk.instead(exchange, "shed", "compare_busy"))
-            case Mirrored():
-                self._queue.append(came)
-                self._queued += came.weight
+            else:
+                self._queue.append((weight, came))
+                self._queued += weight
                 self._wake.set()
         self.pull()
 
     async def compare(self) -> None:
-        """Have one exchange after another compared, for ever; the loop runs between any two."""
+        """Have one exchange after another compared, for ever; the loop runs after each millisecond of it."""
+        since = COMPARE.spent
         while True:
             while not self._queue or len(self._judging) >= self._at_once or self._ledger.backlog >= _RECORDS:
                 self._wake.clear()
                 await self._wake.wait()
-            mirrored = self._queue.popleft()
-            self._queued -= mirrored.weight
-            task = asyncio.ensure_future(self._judged(mirrored))
-            self._judging.add(task)
-            task.add_done_callback(self._over)
-            await asyncio.sleep(0)
+            weight, mirrored = self._queue.popleft()
+            self._queued -= weight
+            with COMPARE:
+                done = self._desk.judge_now(mirrored)
+            if done is not None:
+                self._settle(mirrored.exchange, done)
+            else:
+                task = asyncio.ensure_future(self._judged(mirrored))
+                self._judging.add(task)
+                task.add_done_callback(self._over)
+            if done is None or COMPARE.spent - since > _HOLD:
+                await asyncio.sleep(0)
+                since = COMPARE.spent
 
     async def _judged(self, mirrored: Mirrored) -> None:
         exchange = mirrored.exchange
@@ -160,7 +173,7 @@ class Pipeline:
         for task in self._judging:
             task.cancel()
         await asyncio.gather(*self._judging, return_exceptions=True)
-        left = [*self._asking.values(), *(mirrored.exchange for mirrored in self._queue)]
+        left = [*self._asking.values(), *(mirrored.exchange for _, mirrored in self._queue)]
         self._asking.clear()
         self._queue.clear()
         while (exchange := self._source.next()) is not None:

@@ -30,6 +30,11 @@ logger = logging.getLogger("parhelion")
 _SNAPSHOT_EVERY = 1.0
 _PURGE_EVERY, _PURGE_SOONEST = 600.0, 5.0
 _COMPARED_LATER = 4  # this part of limits.queue_bytes holds what has been mirrored and waits to be compared, the rest what waits to be mirrored
+_COLLECT = (
+    50_000,
+    20,
+    100,
+)  # what is read and compared makes no cycles, and many objects: looking for some at every 700 costs a tenth of it
 _DRAIN = 10.0  # seconds to finish what waits when told to stop; the rest is shed and counted
 
 
@@ -70,6 +75,7 @@ class Judge:
         parts = (self.engines.watch(), self.ledger.run(), self.pipeline.compare(), self._housekeeping())
         background = [asyncio.ensure_future(part) for part in parts]
         gc.freeze()
+        gc.set_threshold(*_COLLECT)
         ready()
         try:
             await stop.wait()

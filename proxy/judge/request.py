@@ -6,8 +6,7 @@ business) and never altered: ``body`` is the parsed JSON, and whoever wants anot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import orjson
 from msgspec import Struct
@@ -42,13 +41,39 @@ class Asked(Struct, frozen=True):
     path: str
     body: Json
     model: str
-    stream: bool
-    n: int
     temperature: float | None
     temperature_known: bool
-    max_tokens: int | None
-    has_tools: bool
-    logprobs: bool
+
+    @property
+    def stream(self) -> bool:
+        """Whether a stream was asked for."""
+        return self.body.get("stream") is True
+
+    @property
+    def n(self) -> int:
+        """How many choices for each prompt."""
+        n = self.body.get("n")
+        return n if isinstance(n, int) and n > 0 else 1
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The bound on each choice's length, None where the client set none."""
+        for key in ("max_completion_tokens", "max_tokens"):
+            value = self.body.get(key)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+        return None
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether tools were offered."""
+        return bool(self.body.get("tools") or self.body.get("functions"))
+
+    @property
+    def logprobs(self) -> bool:
+        """Whether the client asked for logprobs itself."""
+        value = self.body.get("logprobs")
+        return value is True or (isinstance(value, int) and self.endpoint is Endpoint.COMPLETIONS)
 
     def effective_temperature(self, defaults: Defaults) -> float | None:
         """What the engine used: the client's value, else the engine's default; None when neither is known."""
@@ -110,7 +135,10 @@ class Asked(Struct, frozen=True):
 
 def header(headers: tuple[tuple[bytes, bytes], ...], name: bytes) -> str:
     """The first value of a header, or an empty text."""
-    return next((value.decode("latin-1") for key, value in headers if key.lower() == name), "")
+    for key, value in headers:
+        if key.lower() == name:
+            return value.decode("latin-1")
+    return ""
 
 
 def read_request(exchange: Exchange, cap: int) -> Asked:
@@ -125,7 +153,9 @@ def read_request(exchange: Exchange, cap: int) -> Asked:
 def read_body(exchange: Exchange, cap: int) -> Json:
     """The request's JSON object. Raises Unreadable."""
     try:
-        data = decode_body(header(exchange.request_headers, b"content-encoding"), exchange.request_body, cap)
+        data, coding = exchange.request_body, header(exchange.request_headers, b"content-encoding")
+        if coding or len(data) > cap:
+            data = decode_body(coding, data, cap)
         if len(data) > _MANY and data.count(b",") + data.count(b"[") + data.count(b"{") > _MANY:
             raise Unreadable("request_too_complex")
         body = orjson.loads(data)
@@ -152,33 +182,12 @@ def endpoint_of(path: str) -> Endpoint:
 
 
 def asked(endpoint: Endpoint, path: str, body: Json) -> Asked:
-    """Pick out of a parsed body what the judge looks at."""
-    n = body.get("n")
-    temperature = body.get("temperature")
-    model = body.get("model")
-    logprobs = body.get("logprobs")
-    return Asked(
-        endpoint=endpoint,
-        path=path,
-        body=body,
-        model=model if isinstance(model, str) else "",
-        stream=body.get("stream") is True,
-        n=n if isinstance(n, int) and n > 0 else 1,
-        temperature=float(temperature) if _is_number(temperature) else None,
-        temperature_known=temperature is None or _is_number(temperature),
-        max_tokens=_limit(body),
-        has_tools=bool(body.get("tools") or body.get("functions")),
-        logprobs=logprobs is True or (isinstance(logprobs, int) and endpoint is Endpoint.COMPLETIONS),
-    )
+    """Pick out of a parsed body what every exchange is looked at for."""
+    temperature, model = body.get("temperature"), body.get("model")
+    number = float(temperature) if _is_number(temperature) else None
+    known = number is not None or temperature is None
+    return Asked(endpoint, path, body, model if isinstance(model, str) else "", number, known)
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _limit(body: Mapping[str, Any]) -> int | None:
-    for key in ("max_completion_tokens", "max_tokens"):
-        value = body.get(key)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-    return None

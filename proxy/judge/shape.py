@@ -23,7 +23,9 @@ def shadow_body(
     asked: Asked, dialect: Dialect, *, models: Mapping[str, str], defaults: Defaults, top_logprobs: int
 ) -> Json:
     """What to post to the shadow on the same route. ``defaults`` are the primary's."""
-    body = {key: value for key, value in asked.body.items() if key not in WITHHELD}
+    body = asked.body.copy()
+    for key in WITHHELD & body.keys():
+        del body[key]
     if "model" in body:
         body["model"] = models.get(asked.model, asked.model)
     _make_explicit(body, asked, defaults, extended=dialect.name in _EXTENDED)
@@ -31,13 +33,16 @@ def shadow_body(
 
 
 def _make_explicit(body: Json, asked: Asked, defaults: Defaults, *, extended: bool) -> None:
-    values: dict[str, float | int | None] = {"temperature": defaults.temperature}
+    _fill(body, "temperature", defaults.temperature)
     if (asked.effective_temperature(defaults) or 0.0) > 0:  # greedy decoding looks at no other sampling field
-        values["top_p"] = defaults.top_p
+        _fill(body, "top_p", defaults.top_p)
         if extended:
-            values["top_k"], values["min_p"] = defaults.top_k, defaults.min_p
+            _fill(body, "top_k", defaults.top_k)
+            _fill(body, "min_p", defaults.min_p)
     if asked.endpoint is Endpoint.COMPLETIONS and asked.max_tokens is None:
-        values["max_tokens"] = defaults.max_tokens_completions
-    for key, value in values.items():
-        if value is not None and body.get(key) is None:
-            body[key] = value
+        _fill(body, "max_tokens", defaults.max_tokens_completions)
+
+
+def _fill(body: Json, key: str, value: float | None) -> None:
+    if value is not None and body.get(key) is None:
+        body[key] = value

@@ -10,24 +10,21 @@ import re
 from collections.abc import Sequence
 
 _TAIL = 2048  # OpenAI's longest usage block (with details of both kinds) is 400 bytes, and engines put a few hundred after it
-_PROMPT = re.compile(rb'"prompt_tokens" ?: ?([0-9]{1,15})\b')
-_COMPLETION = re.compile(rb'"completion_tokens" ?: ?([0-9]{1,15})\b')
+_NAMES = b'"prompt_tokens"', b'"completion_tokens"'
+_VALUE = re.compile(rb" ?: ?([0-9]{1,15})\b")
 
 
 def reported(pieces: Sequence[tuple[int, bytes]]) -> tuple[int | None, int | None]:
     """Return prompt and completion tokens as the end of a body says; None where it does not, or is compressed."""
-    tail = b""
-    for _, piece in reversed(pieces):
-        tail = piece[-_TAIL:] + tail
+    tail = pieces[-1][1] if pieces else b""
+    for _, piece in reversed(pieces[:-1]):
         if len(tail) >= _TAIL:
             break
-    if b'_tokens"' not in tail:
-        return None, None
-    return _last(_PROMPT, tail), _last(_COMPLETION, tail)
+        tail = piece[-_TAIL:] + tail
+    return _last(_NAMES[0], tail), _last(_NAMES[1], tail)
 
 
-def _last(pattern: re.Pattern[bytes], tail: bytes) -> int | None:
-    found = None
-    for found in pattern.finditer(tail):  # noqa: B007 - the last one is wanted
-        pass
+def _last(name: bytes, tail: bytes) -> int | None:
+    at = tail.rfind(name, max(0, len(tail) - _TAIL))
+    found = _VALUE.match(tail, at + len(name)) if at >= 0 else None
     return None if found is None else int(found[1])

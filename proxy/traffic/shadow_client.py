@@ -24,6 +24,7 @@ from proxy.traffic.origin import read_origin, tls_context
 from proxy.traffic.shadow_line import Asked, Line
 
 _LOOK = 0.1  # seconds between two looks at what may have waited too long
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _HEADS = 64  # routes whose heads are kept ready; a path comes from clients, so there may be any number
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # a tab may stand in a value (RFC 9110 section 5.5)
 
@@ -68,8 +69,8 @@ class Client:
         ValueError for a control character in a header, path or key: that is our own mistake.
         """
         body = raw_body if raw_body is not None else (b"" if call.body is None else orjson.dumps(call.body))
-        head = self._head(call, headers, body)
-        asked = Asked(head, body, call.method.encode(), self._max_bytes, monotonic() + deadline, then)
+        head = self._head(call, headers, len(body))
+        asked = Asked(head, body, call.method, self._max_bytes, monotonic() + deadline, then)
         self._open.add(asked)
         if self._looking is None:
             self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look)
@@ -116,25 +117,31 @@ class Client:
             line.abort()
         await asyncio.gather(*(line.closed.wait() for line in list(self._lines)))
 
-    def _head(self, call: Call, headers: tuple[tuple[str, str], ...], body: bytes) -> bytes:
-        route = call.method, call.path
-        start = self._heads.get(route)
-        if start is None:
-            start = _sound(f"{call.method} {self._origin.prefix.decode()}{call.path} HTTP/1.1") + "\r\n"
-            start += f"Host: {self._origin.host.decode()}\r\n"
-            if self._api_key is not None:
-                start += _sound(f"Authorization: Bearer {self._api_key}") + "\r\n"
-            if len(self._heads) < _HEADS:
-                self._heads[route] = start
-        typed = False
+    def _head(self, call: Call, headers: tuple[tuple[str, str], ...], size: int) -> bytes:
+        start = self._heads.get((call.method, call.path)) or self._start(call.method, call.path)
+        typed = ""
         for name, value in headers:
             start += _sound(f"{name}: {value}") + "\r\n"
-            typed = typed or name.lower() == "content-type"
-        if body or call.method in ("POST", "PUT", "PATCH"):
-            if not typed:
-                start += "Content-Type: application/json\r\n"
-            start += f"Content-Length: {len(body)}\r\n"
+            if name.lower() == "content-type":
+                typed = name
+        if size or call.method in _WITH_BODY:
+            typed = "" if typed else "Content-Type: application/json\r\n"
+            return f"{start}{typed}Content-Length: {size}\r\n\r\n".encode("latin-1")
         return (start + "\r\n").encode("latin-1")
+
+    def _start(self, method: str, path: str) -> str:
+        """What the heads of one route begin with."""
+        lines = [
+            f"{method} {self._origin.prefix.decode()}{path} HTTP/1.1",
+            f"Host: {self._origin.host.decode()}",
+            "User-Agent: parhelion",
+        ]
+        if self._api_key is not None:
+            lines.append(f"Authorization: Bearer {self._api_key}")
+        start = "".join(_sound(line) + "\r\n" for line in lines)
+        if len(self._heads) < _HEADS:
+            self._heads[method, path] = start
+        return start
 
     def _serve(self, asked: Asked) -> None:
         """Put a call that has its place on a kept connection, or on a new one."""

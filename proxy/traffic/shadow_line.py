@@ -59,7 +59,7 @@ class Asked:
     )
 
     def __init__(
-        self, head: bytes, body: bytes, method: bytes, max_bytes: int, deadline: float, then: Callable[[Answer], None]
+        self, head: bytes, body: bytes, method: str, max_bytes: int, deadline: float, then: Callable[[Answer], None]
     ) -> None:
         self.head, self.body, self.method, self.deadline, self.then = head, body, method, deadline, then
         self.line: Line | None = None
@@ -133,7 +133,7 @@ class Line(asyncio.Protocol):
             asked.fail("reset")
             asyncio.get_running_loop().call_soon(self._client.over, asked)
             return
-        self._reader.begin(asked.method)
+        self._reader.begin(asked.method.encode())
         self._asked = asked
         self._sent = monotonic()
         # One write where the body is small: joining costs less than a second buffer. A large one is not copied.

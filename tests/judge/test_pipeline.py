@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -20,6 +21,12 @@ WEIGHT = 1024  # of an exchange without bodies
 
 def exchange(number: int) -> Exchange:
     return Exchange(f"x{number}", "t0", 0.0, 0.5, "POST", "/v1/x", (), b"", 200, (), (), 0, 0, Ended.COMPLETE)
+
+
+def burn(seconds: float) -> None:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
 
 
 class Source:
@@ -46,11 +53,22 @@ class Desk:
         self.asked: list[tuple[Exchange, Callable[[Mirrored | Done], None]]] = []
         self.go_on = asyncio.Event()
         self.judging = 0
+        self.engines, self.takes = (
+            True,
+            0.0,
+        )  # whether comparing asks engines, and seconds of processor time it takes otherwise
 
     def mirror(self, one: Exchange, then: Callable[[Mirrored | Done], None]) -> None:
         self.asked.append((one, then))
         if self.at_once:
             then(Mirrored(one))
+
+    def judge_now(self, mirrored: Mirrored) -> Done | None:
+        if self.engines:
+            return None
+        self.judging += 1
+        burn(self.takes)
+        return self.instead(mirrored.exchange, "compared", "")
 
     async def judge(self, mirrored: Mirrored) -> Done:
         self.judging += 1
@@ -171,9 +189,11 @@ def test_one_that_is_larger_than_the_room_is_compared_when_nothing_else_waits() 
     asyncio.run(main())
 
 
-def test_the_loop_runs_between_two_comparisons() -> None:
+@pytest.mark.parametrize("engines", [False, True])
+def test_the_loop_runs_between_two_comparisons_that_take_a_millisecond(engines: bool) -> None:
     async def main() -> None:
         bench = Bench(20, at_once=64)
+        bench.desk.engines, bench.desk.takes = engines, 0.0015
         bench.desk.go_on.set()
         bench.pipeline.pull()
         seen = []
@@ -183,6 +203,18 @@ def test_the_loop_runs_between_two_comparisons() -> None:
         steps = [after - before for before, after in itertools.pairwise(seen)]
         assert max(steps) == 1
         assert seen[-1] == 20
+        await bench.close()
+
+    asyncio.run(main())
+
+
+def test_quick_comparisons_share_a_turn_of_the_loop() -> None:
+    async def main() -> None:
+        bench = Bench(100, at_once=64)
+        bench.desk.engines = False
+        bench.pipeline.pull()
+        await turns(20)
+        assert bench.book.reasons() == {"compared": 100}
         await bench.close()
 
     asyncio.run(main())

@@ -39,7 +39,7 @@ def test_a_call_is_sent_as_told_and_its_answer_read_with_times() -> None:
             assert request.head == (
                 b"POST /base/v1/chat/completions HTTP/1.1\r\nHost: "
                 + engine.host
-                + b"\r\nAuthorization: Bearer k-1\r\n"
+                + b"\r\nUser-Agent: parhelion\r\nAuthorization: Bearer k-1\r\n"
                 b"X-Request-Id: r1\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: 19"
             )
             assert request.body == b'{"model":"m","n":1}'
