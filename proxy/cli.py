@@ -104,7 +104,7 @@ def serve(
         )
         sys.stdout.flush()
 
-    return run(settings, role, announce)
+    return run(settings, role, announce, lambda: load(config, os.environ, flags), config)
 
 
 @app.command

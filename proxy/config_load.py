@@ -93,8 +93,7 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Tree) -> Conf
         config = msgspec.convert(tree, Config)
     except msgspec.ValidationError as error:
         raise ConfigError(_explain(str(error), tree)) from None
-    _check(config)
-    return config
+    return checked(config)
 
 
 def _read(path: Path) -> Tree:
@@ -293,6 +292,12 @@ def _is_ourselves(url: str, listen: tuple[str, int]) -> bool:
     if port != listen[1]:
         return False
     return host == listen[0] or (is_loopback(host) and (is_loopback(listen[0]) or listen[0] in {"0.0.0.0", "::"}))  # noqa: S104 - compared, not bound
+
+
+def checked(config: Config) -> Config:
+    """The configuration itself, once its parts are found to fit together. Raises ConfigError."""
+    _check(config)
+    return config
 
 
 def _check(config: Config) -> None:

@@ -1,7 +1,7 @@
 """Entry of a child process: ``python -m proxy.app.child traffic|judge``.
 
-House rules. The configuration comes on standard input (it holds secrets, so never in the arguments or the environment), listening sockets
-as inherited descriptors. A child says ``ready`` on standard output and ends when told, or when its parent dies.
+House rules. The configuration comes on standard input, and so does every later one (``orders``); listening sockets come as inherited descriptors.
+A child says ``ready`` on standard output and ends when told, or when its parent dies.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 
-import msgspec
 import uvloop
 
 from proxy import logs
-from proxy.config import Config
+from proxy.app.orders import Assignment, Order, Orders, read_assignment
+from proxy.switch import mirrored
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _OOM_FIRST = 800  # of 1000: when memory runs out the judge goes before anything that answers clients
@@ -34,19 +35,13 @@ class Unusable(Exception):
     """What this child was given cannot be used; the text is one line for a person."""
 
 
-class Assignment(msgspec.Struct, frozen=True):
-    """What the supervisor tells a child."""
-
-    config: Config
-    role: str
-    incarnation: str
-    descriptor: int | None = None
-
-
 def main() -> int:
     """Run one child until it is told to stop."""
     parent = os.getppid()
-    assignment = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Assignment)
+    try:
+        assignment = read_assignment(sys.stdin.fileno())
+    except EOFError:
+        return 1
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it died before we asked to be told
         return 1
@@ -66,29 +61,57 @@ def main() -> int:
 async def _run(assignment: Assignment) -> int:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    if assignment.role == "traffic":
-        from proxy.traffic.process import serve  # the traffic process never imports the comparison
+    return await (_traffic if assignment.role == "traffic" else _judge)(assignment, stop)
 
-        assert assignment.descriptor is not None
-        sock = socket.socket(fileno=assignment.descriptor)
-        try:
-            await serve(assignment.config, incarnation=assignment.incarnation, sock=sock, ready=_ready, stop=stop)
-        except (ValueError, OSError) as error:
-            raise Unusable(str(error)) from None
-        return 0
+
+async def _traffic(assignment: Assignment, stop: asyncio.Event) -> int:
+    from proxy.traffic.process import Live  # the traffic process never imports the comparison
+
+    assert assignment.descriptor is not None
+    sock = socket.socket(fileno=assignment.descriptor)
+    try:
+        live = Live(mirrored(assignment.config, assignment.switch), assignment.incarnation)
+        await _follow(lambda order: live.reconfigure(mirrored(order.config, order.switch)))
+        await live.run(sock, _ready, stop)
+    except (ValueError, OSError) as error:
+        raise Unusable(str(error)) from None
+    return 0
+
+
+async def _judge(assignment: Assignment, stop: asyncio.Event) -> int:
     _stand_back()
     from proxy.judge.process import Judge
     from proxy.ledger.store_error import StoreError
 
     try:
-        judge = Judge(assignment.config, assignment.incarnation)
+        judge = Judge(assignment.config, assignment.incarnation, assignment.switch)
     except StoreError as error:
         raise Unusable(f"records.url: {error}") from None
+    await _follow(lambda order: judge.reconfigure(order.config, order.switch))
     return await judge.run(_ready, stop)
 
 
+async def _follow(change: Callable[[Order], None]) -> None:
+    """Obey orders from now on; one that cannot be obeyed changes nothing."""
+
+    def obey(order: Order) -> None:
+        try:
+            change(order)
+        except Exception:
+            logger.exception("order_refused")
+            _say(f"refused {order.number}")
+        else:
+            _say(f"obeyed {order.number}")
+
+    await asyncio.get_running_loop().connect_read_pipe(lambda: Orders(obey), sys.stdin)
+
+
 def _ready() -> None:
-    sys.stdout.write("ready\n")
+    _say("ready")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 

@@ -7,26 +7,28 @@ cut only because its children drain when it does. A child that keeps dying is re
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import signal
-import socket
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
 from proxy import logs
-from proxy.app import listeners, state
-from proxy.app.child import SAID, Assignment
+from proxy.app import listeners, state, switch_file
+from proxy.app.child import SAID
+from proxy.app.child_process import ChildProcess
+from proxy.app.orders import Order
+from proxy.app.reload import Reload
 from proxy.config import Config
 from proxy.config_load import ConfigError, address
 from proxy.ledger import totals
 from proxy.ledger.admin import make_admin
 from proxy.ledger.admin_server import AdminServer, listen
+from proxy.ledger.operation import Standing
+from proxy.switch import ON, Switch
 
 logger = logging.getLogger("parhelion")
 
@@ -36,29 +38,26 @@ _JUDGE_GRACE = 20.0  # time for the judge to settle what it has when all traffic
 
 
 @dataclass(slots=True)
-class Child:
-    """One place in the process tree, filled by one incarnation after another."""
-
-    role: str
-    number: int
-    sock: socket.socket | None = None
-    process: asyncio.subprocess.Process | None = None
-    ready: bool = False
-    incarnation: str = ""
-
-
-@dataclass(slots=True)
 class Supervisor:
-    """One replica. ``roles``: "traffic", "judge" or both."""
+    """One replica. ``roles``: "traffic", "judge" or both; ``load`` reads the configuration again, ``file`` is what to look at for a change."""
 
     config: Config
     roles: tuple[str, ...]
-    children: list[Child] = field(default_factory=list)
+    load: Callable[[], Config]
+    file: Path | None = None
+    switch: Switch = ON
+    children: list[ChildProcess] = field(default_factory=list)
     draining: bool = False
     failed: str | None = None
     said: bool = False
+    reload: Reload = field(init=False)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _started: bool = False
+    _orders: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _ordering: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.reload = Reload(self.config, self.load, self._work_by, self.file)
 
     def ready(self) -> bool:
         """Whether clients can be served. Never depends on a shadow, nor on the judge."""
@@ -70,6 +69,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self.reload.ask)
         self._place_children()
         admin = await self._serve_admin()
         keepers = [asyncio.ensure_future(self._keep(child)) for child in self.children]
@@ -77,6 +77,7 @@ class Supervisor:
             if await self._wait_ready():
                 self._started = True
                 announce(self, admin.address)
+                keepers += [asyncio.ensure_future(part) for part in (self.reload.run(), self._follow_switch())]
                 await self._stop.wait()
         finally:
             await self._shut_down(keepers)
@@ -101,13 +102,13 @@ class Supervisor:
     def _place_children(self) -> None:
         if "traffic" in self.roles:
             for number, sock in enumerate(listeners.listen(self.config.listen, self.config.processes)):
-                self.children.append(Child("traffic", number, sock))
+                self.children.append(ChildProcess("traffic", number, sock))
         if "judge" in self.roles:
-            self.children.append(Child("judge", 0))
+            self.children.append(ChildProcess("judge", 0))
 
     async def _serve_admin(self) -> AdminServer:
         host, port = address(self.config.admin, "admin")
-        application = make_admin(self.config, ready=self.ready)
+        application = make_admin(self.config, ready=self.ready, operation=self)
         try:
             return await listen(application, host, port)
         except OSError as error:
@@ -123,13 +124,49 @@ class Supervisor:
             await asyncio.sleep(0.02)
         return True
 
-    async def _keep(self, child: Child) -> None:
+    async def _work_by(self, config: Config) -> bool:
+        """Have every process work by another configuration, or none."""
+        before = self.config
+        if await self._order(config, self.switch):
+            return True
+        await self._order(before, self.switch)
+        return False
+
+    async def turn(self, switch: Switch) -> bool:
+        """Turn the kill switch, here and in every child; false when its position could not be kept."""
+        kept = True
+        try:
+            switch_file.save(Path(self.config.state), switch)
+        except OSError as error:
+            kept = False
+            logs.say(logger, logging.ERROR, "switch_not_kept", reason=error.strerror)
+        await self._turned(switch)
+        return kept
+
+    async def _turned(self, switch: Switch) -> None:
+        await self._order(self.config, switch)
+        logs.say(logger, logging.WARNING, "mirror_switched", enabled=switch.enabled, off=list(switch.off))
+
+    def standing(self) -> Standing:
+        """How the replica is operated now, for the metrics."""
+        mirrored = {shadow.name: self.switch.on(shadow.name) for shadow in self.config.shadows}
+        return Standing(mirrored, self.reload.failed, self.reload.succeeded)
+
+    async def _order(self, config: Config, switch: Switch) -> bool:
+        async with self._ordering:
+            self.config, self.switch = config, switch
+            order = Order(next(self._orders), config, switch)
+            return all(await asyncio.gather(*(child.obey(order) for child in self.children)))
+
+    async def _follow_switch(self) -> None:
+        await switch_file.follow(Path(self.config.state), lambda: self.switch, self._turned)
+
+    async def _keep(self, child: ChildProcess) -> None:
         """Keep one place filled until the replica stops."""
         pause = 0.1
         while not self._stop.is_set():
             started = time.monotonic()
             code = await self._live(child)
-            child.ready = False
             if self._stop.is_set():
                 return
             logs.say(logger, logging.ERROR, "child_died", child=child.incarnation, status=code)
@@ -139,39 +176,13 @@ class Supervisor:
             pause = 0.1 if time.monotonic() - started > _SETTLED_AFTER else min(pause * 2, _LONGEST_PAUSE)
             await asyncio.sleep(pause)
 
-    async def _live(self, child: Child) -> int | None:
+    async def _live(self, child: ChildProcess) -> int | None:
         """One incarnation, from start to end; its exit status, None when it could not even be started."""
         try:
-            await self._start(child)
+            return await child.live(self.config, self.switch)
         except Exception:
             logger.exception("child_not_started")
             return None
-        assert child.process is not None
-        return await child.process.wait()
-
-    async def _start(self, child: Child) -> None:
-        child.incarnation = f"{child.role}{child.number}-{time.time_ns():x}"
-        descriptor = child.sock.fileno() if child.sock is not None else None
-        assignment = Assignment(self.config, child.role, child.incarnation, descriptor)
-        child.process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",  # a folder named proxy where we were started is not ours
-            "-m",
-            "proxy.app.child",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            pass_fds=(descriptor,) if descriptor is not None else (),
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [_root(), os.environ.get("PYTHONPATH")]))},
-        )
-        assert child.process.stdin is not None
-        assert child.process.stdout is not None
-        try:
-            child.process.stdin.write(msgspec.msgpack.encode(assignment))
-            await child.process.stdin.drain()
-            child.process.stdin.close()
-            child.ready = await child.process.stdout.readline() == b"ready\n"
-        except ConnectionError:
-            child.ready = False
 
     async def _shut_down(self, keepers: Sequence[asyncio.Future[None]]) -> None:
         """Traffic drains first, then the judge settles what it was handed."""
@@ -184,27 +195,27 @@ class Supervisor:
         await asyncio.gather(*keepers, return_exceptions=True)
 
     async def _end(self, role: str, grace: float) -> None:
-        processes = [child.process for child in self.children if child.role == role and child.process is not None]
-        for process in processes:
-            if process.returncode is None:
-                process.terminate()
-        waits = [asyncio.ensure_future(process.wait()) for process in processes]
+        children = [child for child in self.children if child.role == role and child.process is not None]
+        for child in children:
+            child.terminate()
+        waits = [asyncio.ensure_future(child.process.wait()) for child in children if child.process is not None]
         if waits:
             await asyncio.wait(waits, timeout=grace)
-        for process in processes:
-            if process.returncode is None:
+        for child, wait in zip(children, waits, strict=True):
+            if not wait.done():
                 logs.say(logger, logging.ERROR, "child_killed", role=role, after_seconds=grace)
-                process.kill()
-                await process.wait()
+                child.kill()
+                await wait
 
 
-def _root() -> str:
-    """Where the packages lie, so that children find them however the parent was started."""
-    return str(Path(__file__).resolve().parents[2])
-
-
-def serve(config: Config, role: str, announce: Callable[[Supervisor, str], None]) -> int:
-    """Run one replica in this process. Raises ConfigError when it cannot start."""
+def serve(
+    config: Config,
+    role: str,
+    announce: Callable[[Supervisor, str], None],
+    load: Callable[[], Config],
+    file: Path | None = None,
+) -> int:
+    """Run one replica in this process; ``load`` reads the configuration's sources again. Raises ConfigError when it cannot start."""
     logs.set_up()
     directory = state.prepare(config)
     roles = ("traffic", "judge") if role == "all" else (role,)
@@ -212,7 +223,9 @@ def serve(config: Config, role: str, announce: Callable[[Supervisor, str], None]
     try:
         totals.fold(directory / "counters")  # those of earlier lives, before anybody counts on them
         config = state.with_salt(config, directory)
-        return asyncio.run(Supervisor(config, roles).run(announce))
+        switch = switch_file.load(directory)
+        supervisor = Supervisor(config, roles, lambda: state.with_salt(load(), directory), file, switch)
+        return asyncio.run(supervisor.run(announce))
     finally:
         for lock in locks:
             os.close(lock)

@@ -19,7 +19,7 @@ from msgspec import Struct
 from engines.dialect import Answer, Call, Defaults, Dialect, DialectError, Endpoint, Fetch, Json, Scored
 from proxy.compare.token_stream import Reply
 from proxy.judge import usage
-from proxy.judge.guard import Guard
+from proxy.judge.guard import KILL_SWITCH, Guard
 from proxy.ledger.record import Timing
 from proxy.traffic.content_coding import CodingError, decode_body
 from proxy.traffic.shadow_client import Client
@@ -84,6 +84,9 @@ class Arm:
 
         def came(answer: Answer) -> None:
             self.guard.returned(expected)
+            if self.guard.stopped:
+                then(Refused(KILL_SWITCH, shed=True))
+                return
             self._heard(answer)
             self._charge(answer, expected)
             then(answer)
@@ -104,6 +107,8 @@ class Arm:
         answer = await self.admitted(lambda fetch: fetch(Call(path=path, body=body)), request_id, expected)
         if isinstance(answer, Refused):
             return answer
+        if self.guard.stopped:
+            return Refused(KILL_SWITCH, shed=True)
         self._charge(answer, expected)
         return self.read(endpoint, body, answer)
 
@@ -149,11 +154,16 @@ class Arm:
         trial = self.guard.circuit_open
         try:
             async with self.slots:
-                return await work(self._counted(request_id))
+                if not self.guard.stopped:
+                    return await work(self._counted(request_id))
+        except DialectError:
+            if not self.guard.stopped:  # else it was us who broke it off
+                raise
         finally:
             self.guard.returned(expected)
             if trial:  # it may have ended without a word about the engine's health: let the next one try
                 self.guard.released()
+        return Refused(KILL_SWITCH, shed=True)
 
     def most(self, wanted: int) -> int:
         """As many alternatives of those wanted as this engine gives; more would be refused by some."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 
 import msgspec
 
@@ -18,51 +19,41 @@ from engines.probe import Probe, probe
 from engines.registry import detect, dialect
 from proxy import logs
 from proxy.compare.comparison import Mode
-from proxy.config import Config, Declared
+from proxy.config import Config
 from proxy.judge.arm import Arm
 from proxy.judge.case import ShadowArm
-from proxy.judge.guard import Guard
 from proxy.judge.ledger import Ledger
+from proxy.judge.spec import PRIMARY, Spec, Who, of_primary, of_shadow
 from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.store_error import StoreError
-from proxy.traffic.shadow_client import Client
+from proxy.switch import Switch
 
 logger = logging.getLogger("parhelion")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 4.0  # an engine that is up again is used within 5 s
 _SAY_AGAIN = 60.0  # how often the log repeats the same complaint about an engine
 _BUDGETS = "token_budgets"  # key in the store's state: what each shadow has spent of its day
-_PRIMARY_AT_ONCE = 2  # what we ask of the primary beside its clients must stay a trickle
-_PRIMARY_DEADLINE = 120.0
 _ASKED_BY_PROBE = 20  # an engine that gave so many may give more; one that gave fewer has said its most
 
 
 class Engines:
-    """Every arm of a replica."""
+    """Every arm of a replica; what an earlier configuration had of them (``before``) goes on where it can."""
 
-    def __init__(self, config: Config, ledger: Ledger, metrics: JudgeMetrics) -> None:
-        self.config, self.ledger, self.metrics = config, ledger, metrics
-        self.primary = self._arm(
-            "primary", config.primary.url, config.primary.api_key, _PRIMARY_DEADLINE, _PRIMARY_AT_ONCE, Guard()
-        )
+    def __init__(self, config: Config, ledger: Ledger, metrics: JudgeMetrics, before: Engines | None = None) -> None:
+        self.ledger, self.metrics = ledger, metrics
+        known: Mapping[str, tuple[Spec, Arm]] = before.made if before is not None else {}
+        specs = [of_primary(config), *(of_shadow(config, one) for one in config.shadows)]
+        self.made: dict[str, tuple[Spec, Arm]] = {spec.name: (spec, spec.arm(known.get(spec.name))) for spec in specs}
+        self.primary = self.made[PRIMARY][1]
         self.shadows = tuple(
             ShadowArm(
-                self._arm(
-                    one.name,
-                    one.url,
-                    one.api_key,
-                    one.deadline,
-                    config.limits.in_flight,
-                    Guard(config.limits.requests_per_second, config.limits.tokens_per_day),
-                ),
-                one.role,
-                tuple(Mode(mode) for mode in one.modes),
-                one.models,
-                one.top_logprobs,
+                self.made[one.name][1], one.role, tuple(Mode(mode) for mode in one.modes), one.models, one.top_logprobs
             )
             for one in config.shadows
         )
-        self._resume(ledger.keep(_BUDGETS, self._budgets))
+        if before is None:
+            self._resume(ledger.store.get_state(_BUDGETS))
+        ledger.keep(_BUDGETS, self._budgets)
 
     def _budgets(self) -> bytes:
         """Each shadow's day: when its window began (Unix seconds) and the tokens spent in it."""
@@ -79,34 +70,25 @@ class Engines:
             if (day := days.get(shadow.arm.name)) is not None:
                 shadow.arm.guard.resume(clock, now - day[0], day[1])
 
-    def _arm(self, name: str, url: str, key: str | None, deadline: float, at_once: int, guard: Guard) -> Arm:
-        timeout, cap = self.config.timeouts.connect, self.config.limits.capture_bytes
-        client = Client(url, api_key=key, connections=at_once, connect_timeout=timeout, max_bytes=cap)
-        return Arm(name, client, deadline, asyncio.Semaphore(at_once), reply_bytes=cap, guard=guard)
-
     async def watch(self) -> None:
-        """Find out about every engine, each at its own pace."""
-        primary = self.config.primary
-        todo = [self._until_known(self.primary, primary.url, primary.engine, None, primary.declare)]
-        for shadow, one in zip(self.shadows, self.config.shadows, strict=True):
-            model = next(iter(one.models.values()), None)
-            todo.append(self._until_known(shadow.arm, one.url, one.engine, model, one.declare))
+        """Find out about every engine that is not known yet, each at its own pace."""
+        todo = [self._until_known(spec.who, arm) for spec, arm in self.made.values() if arm.dialect is None]
         await asyncio.gather(*todo)
 
-    async def _until_known(self, arm: Arm, url: str, name: str, model: str | None, declared: Declared) -> None:
+    async def _until_known(self, who: Who, arm: Arm) -> None:
         pause = _FIRST_PAUSE
         said, said_at = "", 0.0
         while True:
             try:
                 fetch = arm.fetch(f"probe-{arm.name}")
-                found = dialect(name if name != "auto" else await detect(fetch))
-                known = await probe(fetch, found, model, declared)
+                found = dialect(who.engine if who.engine != "auto" else await detect(fetch))
+                known = await probe(fetch, found, who.model, who.declared)
             except DialectError as error:
                 if error.reason != said or time.monotonic() - said_at > _SAY_AGAIN:
                     said, said_at = error.reason, time.monotonic()
                     mend = remedy(said)
                     logs.say(
-                        logger, logging.WARNING, "engine_not_ready", arm=arm.name, url=url, reason=said, remedy=mend
+                        logger, logging.WARNING, "engine_not_ready", arm=arm.name, url=who.url, reason=said, remedy=mend
                     )
             except Exception:  # whatever an engine makes of us, it is tried again and never forgotten
                 logger.exception("probe_failed")
@@ -133,6 +115,14 @@ class Engines:
             logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=0)
         self.metrics.footprint(arm.name, known.footprint.as_json())
 
+    def turn(self, switch: Switch) -> None:
+        """Ask nothing more of shadows that are switched off; what they are at is broken off."""
+        for shadow in self.shadows:
+            arm = shadow.arm
+            arm.guard.stopped = not switch.on(arm.name)
+            if arm.guard.stopped:
+                arm.client.hang_up()
+
     def report(self) -> None:
         """Bring the metrics up to date with what the arms have counted."""
         for shadow in self.shadows:
@@ -143,7 +133,9 @@ class Engines:
             shadow.arm.errors.clear()
             shadow.arm.tokens.clear()
 
-    async def close(self) -> None:
-        """Close every connection."""
-        for arm in (self.primary, *(shadow.arm for shadow in self.shadows)):
-            await arm.client.aclose()
+    async def close(self, keeping: Engines | None = None) -> None:
+        """Close every connection but those that ``keeping`` goes on with."""
+        kept = {id(arm.client) for _, arm in keeping.made.values()} if keeping is not None else set()
+        for _, arm in self.made.values():
+            if id(arm.client) not in kept:
+                await arm.client.aclose()

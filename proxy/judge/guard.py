@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+#: Why nothing is asked of a shadow that was switched off.
+KILL_SWITCH = "kill_switch"
 _DAY = 86400.0
 #: Consecutive failures that open the circuit; five in a row is what Envoy's outlier detection ejects a host at.
 _FAILURES_TO_OPEN = 5
@@ -27,6 +29,7 @@ class Guard:
 
     rate: float | None = None
     tokens_per_day: int | None = None
+    stopped: bool = False  # by the kill switch
     _bucket: float = field(default=0.0, init=False)
     _refilled: float | None = field(default=None, init=False)
     _day: float | None = field(default=None, init=False)
@@ -44,6 +47,8 @@ class Guard:
 
     def admit(self, now: float, tokens: int = 0) -> str | None:
         """None to go ahead (and count it against the rate), else the reason to shed. ``tokens`` expected are held back until ``returned``."""
+        if self.stopped:
+            return KILL_SWITCH
         if self._open_until is not None and (now < self._open_until or self._on_trial(now)):
             return "circuit_open"
         if self.tokens_per_day is not None:

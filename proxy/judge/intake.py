@@ -1,15 +1,15 @@
 """Where exchanges come in: the unix socket that traffic processes connect to, and the bounded queue behind it.
 
 House rules. When the queue is full the sockets are not read, so that the traffic processes' own bounded queues fill and they shed; nothing is
-dropped here. What an earlier connection handed over and nobody settled is found by arithmetic, when nothing of that
-incarnation is in flight, and never by guessing.
+dropped here. What an earlier connection handed over and nobody has is found by arithmetic, and never by guessing; so a traffic process is
+heard on its newest connection alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import cast
@@ -27,19 +27,17 @@ Bury = Callable[[str], Awaitable[None]]
 class Intake:
     """The queue.
 
-    ``capacity`` in bytes of captured bodies; ``reconcile`` accounts for what an incarnation handed over on earlier connections, ``bury`` for
-    all that a dead one had left.
+    ``capacity`` in bytes of captured bodies; ``took`` hears of the incarnation of every exchange, ``reconcile`` accounts for what an
+    incarnation handed over on earlier connections, ``bury`` for all that a dead one had left.
     """
 
-    def __init__(self, capacity: int, reconcile: Reconcile, bury: Bury) -> None:
+    def __init__(self, capacity: int, took: Callable[[str], None], reconcile: Reconcile, bury: Bury) -> None:
         self.capacity = capacity
         self.waiting_bytes = 0
-        self.in_flight: Counter[str] = Counter()
-        self._reconcile, self._bury = reconcile, bury
+        self.arrived: Callable[[], None] = _nobody
+        self._took, self._reconcile, self._bury = took, reconcile, bury
         self._farewells: set[asyncio.Future[None]] = set()
         self._queue: deque[Exchange] = deque()
-        self.arrived: Callable[[], None] = _nobody
-        self._settled = asyncio.Event()
         self._lines: set[_Line] = set()
         self._closing = False
 
@@ -64,13 +62,6 @@ class Intake:
                 line.resume()
         return exchange
 
-    def settled(self, incarnation: str) -> None:
-        """One exchange of this incarnation is in the store."""
-        self.in_flight[incarnation] -= 1
-        if not self.in_flight[incarnation]:
-            del self.in_flight[incarnation]
-            self._settled.set()
-
     def close(self) -> None:
         """Read no more; what waits is still taken."""
         self._closing = True
@@ -81,25 +72,18 @@ class Intake:
 
     def put(self, exchange: Exchange) -> bool:
         """Queue one exchange; False when its line should stop reading."""
-        self.in_flight[exchange.incarnation] += 1
+        self._took(exchange.incarnation)
         self._queue.append(exchange)
         self.waiting_bytes += size_of(exchange)
         self.arrived()
         return self.waiting_bytes < self.capacity
 
-    async def greet(self, hello: Hello) -> None:
-        """Account for what this incarnation handed over on earlier connections."""
-        await self._until_settled(hello.incarnation)
+    async def greet(self, hello: Hello, line: _Line) -> None:
+        """Account for what this incarnation handed over on earlier connections; what is still unread of those is lost with them."""
+        for other in list(self._lines):
+            if other is not line and other.incarnation == hello.incarnation:
+                other.give_up()
         await self._reconcile(hello.incarnation, hello.handed_over_before)
-
-    async def _until_settled(self, incarnation: str) -> None:
-        while self.in_flight[incarnation]:
-            self._settled.clear()
-            await self._settled.wait()
-
-    async def _farewell(self, incarnation: str) -> None:
-        await self._until_settled(incarnation)
-        await self._bury(incarnation)
 
     def joined(self, line: _Line) -> None:
         """A traffic process connected."""
@@ -109,9 +93,13 @@ class Intake:
         """A traffic process hung up or died."""
         self._lines.discard(line)
         if line.incarnation is not None and not self._closing:
-            farewell = asyncio.ensure_future(self._farewell(line.incarnation))
+            farewell = asyncio.ensure_future(self._farewell(line, line.incarnation))
             self._farewells.add(farewell)
             farewell.add_done_callback(self._farewells.discard)
+
+    async def _farewell(self, line: _Line, incarnation: str) -> None:
+        await line.greeted()
+        await self._bury(incarnation)
 
 
 def _nobody() -> None:
@@ -134,13 +122,15 @@ class _Line(asyncio.Protocol):
         self._greeting: asyncio.Future[None] | None = None
         self._held: list[Exchange] = []
         self._full = False
+        self._given_up = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but ancestry
         self._intake.joined(self)
 
     def data_received(self, data: bytes) -> None:
-        assert self._transport is not None
+        if self._transport is None or self._given_up:
+            return
         try:
             frames = self._reader.feed(data)
         except WireError:
@@ -162,6 +152,11 @@ class _Line(asyncio.Protocol):
         self._transport = None
         self._intake.left(self)
 
+    async def greeted(self) -> None:
+        """Wait until what it sent while it was being greeted is queued."""
+        if self._greeting is not None:
+            await asyncio.wait([self._greeting])
+
     def resume(self) -> None:
         """There is room again."""
         if self._full and self._transport is not None:
@@ -173,9 +168,17 @@ class _Line(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def give_up(self) -> None:
+        """Take nothing more from here: its traffic process has another connection."""
+        self._given_up = True
+        if self._transport is not None:
+            self._transport.abort()
+
     async def _greet(self, hello: Hello) -> None:
-        await self._intake.greet(hello)
+        await self._intake.greet(hello, self)
         held, self._held = self._held, []
+        if self._given_up:
+            return
         for exchange in held:
             self._put(exchange)
         if self._transport is not None and not self._full:

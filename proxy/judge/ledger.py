@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from proxy import logs
 from proxy.config import Config
@@ -22,12 +23,13 @@ from proxy.judge.desk import Done
 from proxy.judge.noise import NoiseBook
 from proxy.ledger import totals
 from proxy.ledger.judge_metrics import JudgeMetrics
-from proxy.ledger.reconcile import Arm
+from proxy.ledger.reconcile import SETTLED, Arm
 from proxy.ledger.record import Settlement
 from proxy.ledger.store import Store, shed_of
 from proxy.ledger.store_error import StoreError
 
 logger = logging.getLogger("parhelion")
+T = TypeVar("T")
 
 _NOISE = "noise"
 _NOISE_EVERY = 5.0
@@ -43,11 +45,7 @@ class Ledger:
     def __init__(self, config: Config, metrics: JudgeMetrics) -> None:
         self.store = Store.open(config.records.url)
         self.metrics = metrics
-        self._keep, self._max_bytes = config.records.keep, config.records.max_bytes
-        near_tie = config.verdict.near_tie
-        self.noise = NoiseBook(None if near_tie == "auto" else near_tie, self.store.get_state(_NOISE))
-        self._arms = {Arm(shadow.name, mode) for shadow in config.shadows for mode in shadow.modes}
-        self._roles = {shadow.name: shadow.role for shadow in config.shadows}
+        self._configure(config, self.store.get_state(_NOISE))
         self._pending: list[Settlement] = []
         self._owed: Counter[Settlement] = Counter()  # counts of what the store could not take
         self._retry_at = 0.0
@@ -57,6 +55,8 @@ class Ledger:
         self._closing = False
         self._noise_due = 0.0
         self._kept: dict[str, Callable[[], bytes]] = {}
+        self.in_flight: Counter[str] = Counter()
+        self._writing = asyncio.Lock()
         self._writer: asyncio.Future[None] | None = None
 
     @property
@@ -64,9 +64,24 @@ class Ledger:
         """How many exchanges wait to be written, or for their turn to be learned from."""
         return len(self._waiting) + self._learning
 
-    def hand_in(self, done: Done, told: Callable[[], None]) -> None:
-        """Hand settlements to the writer; ``told`` is called when they are in the store, or counted as lost to it."""
+    def configure(self, config: Config) -> None:
+        """Work by another configuration; what was learned stays."""
+        self._configure(config, self.noise.encode())
+
+    def _configure(self, config: Config, noise: bytes | None) -> None:
+        self._keep, self._max_bytes = config.records.keep, config.records.max_bytes
+        near_tie = config.verdict.near_tie
+        self.noise = NoiseBook(None if near_tie == "auto" else near_tie, noise)
+        self._arms = {Arm(shadow.name, mode) for shadow in config.shadows for mode in shadow.modes}
+
+    def took(self, incarnation: str) -> None:
+        """Note that an exchange of this incarnation is in the judge's hands, until it is settled."""
+        self.in_flight[incarnation] += 1
+
+    def hand_in(self, done: Done, incarnation: str, told: Callable[[], None]) -> None:
+        """Hand an exchange's settlements to the writer; ``told`` is called when they are in the store, or counted as lost to it."""
         self._pending += done.settlements
+        self._pending.append(Settlement(incarnation, "", "", SETTLED))
         self._waiting.append((done, told))
         self._something.set()
 
@@ -97,7 +112,9 @@ class Ledger:
             batch, self._pending = self._pending, []
             waiting, self._waiting = self._waiting, []
             self._learning = len(waiting)
-            await self._write(batch)
+            async with self._writing:
+                await self._write(batch)
+                self._release(batch)
             await self._learn(waiting)
 
     async def _learn(self, settled: list[tuple[Done, Callable[[], None]]]) -> None:
@@ -115,6 +132,14 @@ class Ledger:
             if COMPARE.spent - since > _HOLD:
                 await asyncio.sleep(0)
                 since = COMPARE.spent
+
+    def _release(self, batch: list[Settlement]) -> None:
+        """What is in the store, or owed to it, is in our hands no more."""
+        for one in batch:
+            if one.outcome == SETTLED:
+                self.in_flight[one.incarnation] -= 1
+                if not self.in_flight[one.incarnation]:
+                    del self.in_flight[one.incarnation]
 
     async def _wait(self) -> None:
         """Until there is something to write, or it is time to try again with what is owed."""
@@ -149,13 +174,16 @@ class Ledger:
             state[_NOISE] = self.noise.encode()
         return state
 
-    def keep(self, key: str, value: Callable[[], bytes]) -> bytes | None:
-        """Write ``value`` with every batch from now on; returns what an earlier life wrote. Raises StoreError."""
+    def keep(self, key: str, value: Callable[[], bytes]) -> None:
+        """Write ``value`` with every batch from now on."""
         self._kept[key] = value
-        return self.store.get_state(key)
+
+    async def adopt(self) -> None:
+        """Account for shadows and modes that came under way, once nothing is worked on without them."""
+        await self._account(lambda: self.store.adopt(self._arms))
 
     async def reconcile(self, incarnation: str, handed_over: int) -> None:
-        """Count as shed what this incarnation handed over and no judge has settled. Nothing of it may be in flight."""
+        """Count as shed what this incarnation handed over and is neither settled nor in our hands."""
         await self._reconcile({incarnation: handed_over})
 
     async def reconcile_all(self, counters: Path) -> None:
@@ -181,16 +209,21 @@ class Ledger:
             await asyncio.sleep(_BURIAL_PAUSE)
 
     async def _reconcile(self, known: dict[str, int]) -> None:
-        # What is owed is settled, though the store does not know it yet.
-        while self._owed and not self._closing:  # noqa: ASYNC110 - an outage has no event, and is rare
-            await asyncio.sleep(_RETRY)
-        try:
-            missing = await asyncio.to_thread(self.store.reconcile, known, self._arms)
-        except StoreError as error:
-            logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=0)
-            return
+        missing = await self._account(lambda: self.store.reconcile(known, self._arms, dict(self.in_flight)))
         if missing:
             logs.say(logger, logging.WARNING, "lost_on_crash", exchanges=max(missing.values()))
+
+    async def _account(self, work: Callable[[], T]) -> T | None:
+        """Do sums over the store while nothing is committed; None when it cannot be reached."""
+        while True:
+            async with self._writing:
+                if not self._owed or self._closing:  # what is owed is settled, though the store does not know it yet
+                    try:
+                        return await asyncio.to_thread(work)
+                    except StoreError as error:
+                        logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=0)
+                        return None
+            await asyncio.sleep(_RETRY)
 
     async def look(self) -> None:
         """See that the store is still there and still ours."""
@@ -222,5 +255,6 @@ class Ledger:
         self._something.set()
         if self._writer is not None:
             await asyncio.wait([self._writer], timeout=30.0)
-        await self._write([])  # what is owed, and what was learned last
+        async with self._writing:
+            await self._write([])  # what is owed, and what was learned last
         self.store.close()

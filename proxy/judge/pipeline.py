@@ -2,26 +2,29 @@
 
 House rules. Asking the shadows never waits for comparing: what has been answered waits in a queue of bounded bytes, and what does not fit is dropped
 and counted (``shed{compare_busy}``). The event loop looks at its sockets after each millisecond of comparing, or one comparison if that takes longer. Whatever has been taken from the intake is
-settled exactly once, by whoever takes it out of the table it is in.
+settled exactly once, by whoever takes it out of the table it is in. An exchange is worked on at one desk from its beginning to its end, whatever is
+configured meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from proxy.exchange import Exchange
 from proxy.judge.case import Mirrored
 from proxy.judge.cpu import COMPARE
 from proxy.judge.desk import Done
+from proxy.judge.guard import KILL_SWITCH
 from proxy.judge.stepped import stepped
 
 #: Settlements that may wait for the store: records are large, and the counts of what was dropped are small but may be many.
 _RECORDS, _COUNTS = 256, 16384
 _HOLD = 1_000_000  # ns of comparing after which the event loop has its turn
+_SHUTDOWN = "shutdown"
 
 
 class Source(Protocol):
@@ -31,9 +34,6 @@ class Source(Protocol):
 
     def next(self) -> Exchange | None:
         """The next one, None while there is none."""
-
-    def settled(self, incarnation: str) -> None:
-        """One is in the store."""
 
 
 class Worker(Protocol):
@@ -59,8 +59,15 @@ class Book(Protocol):
     def backlog(self) -> int:
         """How many wait to be written."""
 
-    def hand_in(self, done: Done, told: Callable[[], None]) -> None:
+    def hand_in(self, done: Done, incarnation: str, told: Callable[[], None]) -> None:
         """Settle; ``told`` when it is in the store."""
+
+
+class _Work(NamedTuple):
+    """An exchange, and the desk at which it is worked on."""
+
+    exchange: Exchange
+    desk: Worker
 
 
 class Pipeline:
@@ -69,20 +76,38 @@ class Pipeline:
     def __init__(self, source: Source, desk: Worker, ledger: Book, *, at_once: int, room: int) -> None:
         self._source, self._desk, self._ledger = source, desk, ledger
         self._at_once, self._room = at_once, room
-        self._asking: dict[int, Exchange] = {}
-        self._queue: deque[tuple[int, Mirrored]] = deque()  # with its weight
+        self._asking: dict[int, _Work] = {}
+        self._queue: deque[tuple[_Work, int, Mirrored]] = deque()  # with its weight
         self._queued = 0  # bytes
-        self._judging: set[asyncio.Task[None]] = set()
-        self._unsettled = 0
+        self._judging: dict[asyncio.Task[None], _Work] = {}
+        self._open: Counter[int] = Counter()  # exchanges not yet settled, by desk
         self._taken = 0
+        self._enabled, self._why = True, _SHUTDOWN
         self._pulling = self._stopping = False
         self._wake, self._empty = asyncio.Event(), asyncio.Event()
         source.arrived = self.pull
 
+    def configure(self, desk: Worker, *, at_once: int, room: int) -> None:
+        """Work on what is taken from now on at another desk, within other bounds."""
+        self._desk, self._at_once, self._room = desk, at_once, room
+        self._wake.set()
+        self.pull()
+
+    def enable(self, enabled: bool) -> None:
+        """Ask shadows or not. Not: what is under way is given up, and so is what comes, each counted."""
+        self._enabled = enabled
+        if not enabled:
+            self._give_up(KILL_SWITCH)
+            self.pull()
+
+    def busy(self, desk: Worker) -> bool:
+        """Whether something is still worked on at a desk."""
+        return self._open[id(desk)] > 0
+
     @property
     def held(self) -> int:
         """Exchanges taken and not yet settled."""
-        return self._unsettled
+        return self._open.total()
 
     def pull(self) -> None:
         """Take and mirror what has come, as far as there is room."""
@@ -93,24 +118,31 @@ class Pipeline:
             exchange = self._source.next()
             if exchange is None:
                 break
-            self._taken += 1
-            self._unsettled += 1
-            self._asking[self._taken] = exchange
-            self._desk.mirror(exchange, partial(self._mirrored, self._taken))
+            work = self._take(exchange)
+            if not self._enabled:
+                self._settle(work, work.desk.instead(exchange, "shed", KILL_SWITCH))
+                continue
+            self._asking[self._taken] = work
+            work.desk.mirror(exchange, partial(self._mirrored, self._taken))
         self._pulling = False
 
+    def _take(self, exchange: Exchange) -> _Work:
+        self._taken += 1
+        self._open[id(self._desk)] += 1
+        return _Work(exchange, self._desk)
+
     def _mirrored(self, number: int, came: Mirrored | Done) -> None:
-        exchange = self._asking.pop(number, None)
-        if exchange is None:
+        work = self._asking.pop(number, None)
+        if work is None:
             return  # settled without it
         if isinstance(came, Done):
-            self._settle(exchange, came)
+            self._settle(work, came)
         else:
             weight = came.weight()
             if self._queue and self._queued + weight > self._room:
-                self._settle(exchange, self._desk.instead(exchange, "shed", "compare_busy"))
+                self._settle(work, work.desk.instead(work.exchange, "shed", "compare_busy"))
             else:
-                self._queue.append((weight, came))
+                self._queue.append((work, weight, came))
                 self._queued += weight
                 self._wake.set()
         self.pull()
@@ -122,62 +154,70 @@ class Pipeline:
             while not self._queue or len(self._judging) >= self._at_once or self._ledger.backlog >= _RECORDS:
                 self._wake.clear()
                 await self._wake.wait()
-            weight, mirrored = self._queue.popleft()
+            work, weight, mirrored = self._queue.popleft()
             self._queued -= weight
             with COMPARE:
-                done = self._desk.judge_now(mirrored)
+                done = work.desk.judge_now(mirrored)
             if done is not None:
-                self._settle(mirrored.exchange, done)
+                self._settle(work, done)
             else:
-                task = asyncio.ensure_future(self._judged(mirrored))
-                self._judging.add(task)
+                task = asyncio.ensure_future(self._judged(work, mirrored))
+                self._judging[task] = work
                 task.add_done_callback(self._over)
             if done is None or COMPARE.spent - since > _HOLD:
                 await asyncio.sleep(0)
                 since = COMPARE.spent
 
-    async def _judged(self, mirrored: Mirrored) -> None:
-        exchange = mirrored.exchange
+    async def _judged(self, work: _Work, mirrored: Mirrored) -> None:
         try:
-            done = await stepped(self._desk.judge(mirrored), COMPARE)
+            done = await stepped(work.desk.judge(mirrored), COMPARE)
         except asyncio.CancelledError:
-            done = self._desk.instead(exchange, "shed", "shutdown")
-        self._settle(exchange, done)
+            done = work.desk.instead(work.exchange, "shed", self._why)
+        self._settle(work, done)
 
     def _over(self, task: asyncio.Task[None]) -> None:
-        self._judging.discard(task)
+        work = self._judging.pop(task)
+        if task.cancelled():  # before it began, so that it could not see to it itself
+            self._settle(work, work.desk.instead(work.exchange, "shed", self._why))
         self._wake.set()
 
-    def _settle(self, exchange: Exchange, done: Done) -> None:
-        self._ledger.hand_in(done, partial(self._settled, exchange.incarnation))
+    def _settle(self, work: _Work, done: Done) -> None:
+        self._ledger.hand_in(done, work.exchange.incarnation, partial(self._settled, id(work.desk)))
 
-    def _settled(self, incarnation: str) -> None:
-        self._unsettled -= 1
-        self._source.settled(incarnation)
+    def _settled(self, desk: int) -> None:
+        self._open[desk] -= 1
+        if not self._open[desk]:
+            del self._open[desk]
         self._wake.set()
         self.pull()
-        if not self._unsettled:
+        if not self._open:
             self._empty.set()
+
+    def _give_up(self, why: str) -> None:
+        """Settle what is asked about and what waits; what is being compared settles itself as soon as it runs."""
+        self._why = why
+        for task in self._judging:
+            task.cancel()
+        left = [*self._asking.values(), *(work for work, _, _ in self._queue)]
+        self._asking.clear()
+        self._queue.clear()
+        self._queued = 0
+        for work in left:
+            self._settle(work, work.desk.instead(work.exchange, "shed", why))
 
     async def finish(self, seconds: float) -> None:
         """Work on for so long at most; what is left then is shed."""
         try:
             async with asyncio.timeout(seconds):
                 self.pull()
-                while self._unsettled:
+                while self._open:
                     self._empty.clear()
                     await self._empty.wait()
         except TimeoutError:
             pass
         self._stopping = True
-        for task in self._judging:
-            task.cancel()
+        self._give_up(_SHUTDOWN)
         await asyncio.gather(*self._judging, return_exceptions=True)
-        left = [*self._asking.values(), *(mirrored.exchange for _, mirrored in self._queue)]
-        self._asking.clear()
-        self._queue.clear()
         while (exchange := self._source.next()) is not None:
-            self._unsettled += 1
-            left.append(exchange)
-        for exchange in left:
-            self._settle(exchange, self._desk.instead(exchange, "shed", "shutdown"))
+            work = self._take(exchange)
+            self._settle(work, work.desk.instead(exchange, "shed", _SHUTDOWN))

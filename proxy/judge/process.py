@@ -10,7 +10,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 from proxy import logs
@@ -24,6 +24,7 @@ from proxy.judge.ledger import Ledger
 from proxy.judge.pipeline import Pipeline
 from proxy.judge.settle import Policy
 from proxy.ledger.judge_metrics import JudgeMetrics
+from proxy.switch import ON, Switch
 
 logger = logging.getLogger("parhelion")
 
@@ -36,26 +37,36 @@ _COLLECT = (
     100,
 )  # what is read and compared makes no cycles, and many objects: looking for some at every 700 costs a tenth of it
 _DRAIN = 10.0  # seconds to finish what waits when told to stop; the rest is shed and counted
+_RETIRE_LOOK = 0.1
 
 
 class Judge:
-    """One judge process. Raises StoreError when there is no store to write to."""
+    """One judge process; ``reconfigure`` may be called at any time. Raises StoreError when there is no store to write to."""
 
-    def __init__(self, config: Config, incarnation: str) -> None:
+    def __init__(self, config: Config, incarnation: str, switch: Switch = ON) -> None:
         self.config, self.incarnation = config, incarnation
         self.state = Path(config.state)
         self.metrics = JudgeMetrics.resumed(config)
         self.cpu = Meter()
         self.ledger = Ledger(config, self.metrics)
         self.engines = Engines(config, self.ledger, self.metrics)
-        compared_later = config.limits.queue_bytes // _COMPARED_LATER
+        queue, room = _bounds(config)
         self.intake = Intake(
-            config.limits.queue_bytes - compared_later,
+            queue,
+            self.ledger.took,
             self.ledger.reconcile,
             lambda name: self.ledger.bury(name, self.state / "counters"),
         )
+        self.desk = self._desk()
+        self.pipeline = Pipeline(self.intake, self.desk, self.ledger, at_once=config.limits.in_flight, room=room)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watching: asyncio.Task[None] | None = None
+        self._turn(switch)
+
+    def _desk(self) -> Desk:
+        config = self.config
         salt = (config.sampling.salt or "").encode()
-        self.examiner = Examiner(
+        examiner = Examiner(
             primary=self.engines.primary,
             shadows=self.engines.shadows,
             policy=Policy(config.records.content, salt),
@@ -63,17 +74,15 @@ class Judge:
             capture_bytes=config.limits.capture_bytes,
             noise=self.ledger.noise,
         )
-        desk = Desk(config, self.examiner, self.metrics)
-        at_once = config.limits.in_flight
-        self.pipeline = Pipeline(self.intake, desk, self.ledger, at_once=at_once, room=compared_later)
-        self._held_said = 0
+        return Desk(config, examiner, self.metrics)
 
     async def run(self, ready: Callable[[], None], stop: asyncio.Event) -> int:
         """Serve until ``stop``; then finish or shed what is left."""
         await self.ledger.reconcile_all(self.state / "counters")
         server = await self.intake.listen(self.state / "judge.sock")
-        parts = (self.engines.watch(), self.ledger.run(), self.pipeline.compare(), self._housekeeping())
-        background = [asyncio.ensure_future(part) for part in parts]
+        for part in (self.ledger.run(), self.pipeline.compare(), self._housekeeping()):
+            self._keep(part)
+        self._watch()
         gc.freeze()
         gc.set_threshold(*_COLLECT)
         ready()
@@ -84,12 +93,52 @@ class Judge:
             self.intake.close()
             await self.pipeline.finish(_DRAIN)
             await self.ledger.close()
-            for task in background:
+            tasks = list(self._tasks)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self.engines.close()
             self._snapshot()
         return 0
+
+    def reconfigure(self, config: Config, switch: Switch) -> None:
+        """Work by another configuration or switch from the next exchange on; what is begun ends as it began, unless it was switched off.
+
+        Raises ValueError for a URL that cannot be used, and then goes on as before.
+        """
+        if config != self.config:
+            engines = Engines(config, self.ledger, self.metrics, self.engines)
+            old, self.engines, self.config = (self.desk, self.engines), engines, config
+            self.metrics.configure(config)
+            self.ledger.configure(config)
+            self.intake.capacity, room = _bounds(config)
+            self.desk = self._desk()
+            self.pipeline.configure(self.desk, at_once=config.limits.in_flight, room=room)
+            self._watch()
+            self._keep(self._retire(*old))
+        self._turn(switch)
+
+    def _turn(self, switch: Switch) -> None:
+        self.pipeline.enable(switch.enabled)
+        self.engines.turn(switch)
+
+    async def _retire(self, desk: Desk, engines: Engines) -> None:
+        """When all that was begun under an earlier configuration has ended: account for what it ended without, and let its engines go."""
+        while self.pipeline.busy(desk):  # noqa: ASYNC110 - a change of configuration is rare, and in no hurry
+            await asyncio.sleep(_RETIRE_LOOK)
+        await self.ledger.adopt()
+        await engines.close(keeping=self.engines)
+
+    def _watch(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+        self._watching = self._keep(self.engines.watch())
+
+    def _keep(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _housekeeping(self) -> None:
         purged = time.monotonic()
@@ -104,14 +153,18 @@ class Judge:
 
     def _snapshot(self) -> None:
         self.engines.report()
-        held = self.pipeline.held
         for shadow in self.config.shadows:
             for mode in shadow.modes:
-                self.metrics.in_flight(shadow.name, mode, held - self._held_said)
-        self._held_said = held
+                self.metrics.in_flight(shadow.name, mode, self.pipeline.held)
         for stage, seconds in self.cpu.since_last().items():
             self.metrics.cpu(stage, seconds)
         try:
             self.metrics.write(self.state)
         except OSError:
             logs.say(logger, logging.WARNING, "snapshot_failed")
+
+
+def _bounds(config: Config) -> tuple[int, int]:
+    """Bytes that may wait to be mirrored, and to be compared."""
+    compared_later = config.limits.queue_bytes // _COMPARED_LATER
+    return config.limits.queue_bytes - compared_later, compared_later

@@ -2,7 +2,7 @@
 
 On loopback reading is open, and the Host must name this machine, so that a page in a browser cannot read it through a name of its own that
 points here (DNS rebinding). Elsewhere a bearer token is needed for all but ``admin_public``. Health is always open: it says nothing but yes
-or no. House rules. Pure; a token is compared in constant time and never appears in an answer.
+or no. A change needs the token everywhere, on loopback too, and must not come from a page of another origin. House rules. Pure; a token is compared in constant time and never appears in an answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 #: Open to everybody, whatever is configured.
 OPEN = frozenset({"healthz", "readyz"})
 #: Every name that ``admin_public`` may hold; ``records`` includes each single record.
-PAGES = OPEN | {"index", "metrics", "report", "records"}
+PAGES = OPEN | {"index", "metrics", "report", "records", "mirror"}
 
 
 class Rules(Struct, frozen=True):
@@ -56,8 +56,26 @@ def refusal(rules: Rules, page: str, host: str, authorization: str | None) -> Re
         return Refusal(
             403, "admin_token is not set: set it to read this over the network, or name the page in admin_public"
         )
+    return _token_refusal(rules.token, authorization)
+
+
+def change_refusal(rules: Rules, host: str, origin: str | None, authorization: str | None) -> Refusal | None:
+    """None when something may be changed. ``origin``: the Origin header's value, None without one, as from anything but a browser."""
+    if rules.loopback and not is_loopback(hostname(host)):
+        return Refusal(421, "this port answers for loopback names only: ask for it as 127.0.0.1 or localhost")
+    if origin is not None and origin.partition("://")[2].lower() != host.lower():
+        return Refusal(403, "a page of another origin may change nothing here")
+    if not rules.token:
+        return Refusal(
+            403,
+            "changes need admin_token, and none is configured: export PARHELION_ADMIN_TOKEN, set admin_token: ${PARHELION_ADMIN_TOKEN}, and restart",
+        )
+    return _token_refusal(rules.token, authorization)
+
+
+def _token_refusal(token: str, authorization: str | None) -> Refusal | None:
     scheme, _, given = (authorization or "").partition(" ")
-    if scheme.lower() == "bearer" and hmac.compare_digest(_bytes(given.strip()), _bytes(rules.token)):
+    if scheme.lower() == "bearer" and hmac.compare_digest(_bytes(given.strip()), _bytes(token)):
         return None
     return Refusal(401, "a bearer token is needed: send Authorization: Bearer <admin_token>")
 

@@ -1,6 +1,6 @@
 """The admin port: metrics, health, the report and the records as JSON.
 
-House rules. Read-only. It lives in the supervisor and needs neither judge nor shadow: what cannot be read is said and never waited for. Disk
+House rules. Read-only, but for the kill switch. It lives in the supervisor and needs neither judge nor shadow: what cannot be read is said and never waited for. Disk
 is read in threads, a few at a time. Output of models leaves this port as JSON only, never as markup.
 """
 
@@ -17,9 +17,11 @@ from aiohttp import web
 from proxy.config import Config
 from proxy.config_load import address
 from proxy.ledger import exposition
-from proxy.ledger.access import Rules, is_loopback, refusal
+from proxy.ledger.access import Rules, change_refusal, is_loopback, refusal
 from proxy.ledger.export import line
 from proxy.ledger.listing import QueryError, listing, period
+from proxy.ledger.mirror_api import MAX_BODY, ChangeError, change, position
+from proxy.ledger.operation import Operation, Standing
 from proxy.ledger.report import build_report
 from proxy.ledger.sources import open_ledgers
 from proxy.ledger.store import Store
@@ -44,17 +46,32 @@ _INDEX = """parhelion {version}
 /api/v1/report         the report (schema parhelion.report/1); since, until
 /api/v1/records        comparisons, newest first; since, until, shadow, mode, model, endpoint, outcome, class, finding, exchange, order, limit, after
 /api/v1/records/<id>   one comparison, token by token
+/api/v1/mirror         what is mirrored; POST {{"enabled": false, "shadow": "NAME"}} stops it, of all shadows without "shadow" (needs admin_token)
 """
 
 
 def make_admin(
-    config: Config, *, ready: Callable[[], bool], command: str = "serve", clock: Callable[[], float] = time.time
+    config: Config,
+    *,
+    ready: Callable[[], bool],
+    command: str = "serve",
+    clock: Callable[[], float] = time.time,
+    operation: Operation | None = None,
 ) -> web.Application:
-    """Make the application. ``ready``: whether clients can be served now; ``command`` is named in the report."""
-    host, _ = address(config.admin, "admin")
-    rules = Rules(is_loopback(host), config.admin_token, frozenset(config.admin_public))
+    """Make the application. ``ready``: whether clients can be served now; ``command`` is named in the report.
+
+    ``operation``: the replica it serves, whose configuration may change under way; without one ``config`` stands, and nothing can be changed.
+    """
     reads = asyncio.Semaphore(_READS_AT_ONCE)
-    building = asyncio.Lock()
+    building, changing = asyncio.Lock(), asyncio.Lock()
+
+    def now() -> Config:
+        return config if operation is None else operation.config
+
+    def rules() -> Rules:
+        current = now()
+        host, _ = address(current.admin, "admin")
+        return Rules(is_loopback(host), current.admin_token, frozenset(current.admin_public))
 
     async def index(_: web.Request) -> web.Response:
         return web.Response(text=_INDEX.format(version=exposition.build()))
@@ -68,25 +85,37 @@ def make_admin(
     async def metrics(request: web.Request) -> web.Response:
         accept = request.headers.get("Accept", "")
         async with reads:
-            body, kind = await asyncio.to_thread(_metrics, config, accept, clock())
+            body, kind = await asyncio.to_thread(
+                _metrics, now(), accept, clock(), None if operation is None else operation.standing()
+            )
         return web.Response(body=body, headers={"Content-Type": kind})
 
     async def report(request: web.Request) -> web.Response:
         async with building:  # it reads every record: one at a time
-            return _json(await asyncio.to_thread(_report, config, command, clock(), list(request.query.items())))
+            return _json(await asyncio.to_thread(_report, now(), command, clock(), list(request.query.items())))
 
     async def records(request: web.Request) -> web.Response:
         async with reads:
-            return _json(await asyncio.to_thread(_records, config, list(request.query.items())))
+            return _json(await asyncio.to_thread(_records, now(), list(request.query.items())))
 
     async def record(request: web.Request) -> web.Response:
         async with reads:
-            body = await asyncio.to_thread(_record, config, request.match_info["id"])
+            body = await asyncio.to_thread(_record, now(), request.match_info["id"])
         if body is None:
             return _error(404, "no such record is kept")
         return web.Response(body=body, content_type="application/json")
 
-    application = web.Application(middlewares=[_guard(rules), _errors])
+    async def mirror(request: web.Request) -> web.Response:
+        if operation is None:
+            return _error(404, "no replica is running here")
+        if request.method != "POST":
+            return _json(position(operation.config, operation.switch))
+        try:
+            return _json(await change(operation, await request.read(), changing))
+        except ChangeError as error:
+            return _error(400, str(error))
+
+    application = web.Application(middlewares=[_guard(rules), _errors], client_max_size=MAX_BODY)
     application.on_response_prepare.append(_finish)
     for path, name, handler in (
         ("/", "index", index),
@@ -98,13 +127,17 @@ def make_admin(
         ("/api/v1/records/{id}", "record", record),
     ):
         application.router.add_get(path, handler, name=name)
+    application.router.add_get("/api/v1/mirror", mirror, name="mirror")
+    application.router.add_post("/api/v1/mirror", mirror, name="mirror")
     return application
 
 
-def _metrics(config: Config, accept: str, now: float) -> tuple[bytes, str]:
+def _metrics(config: Config, accept: str, now: float, standing: Standing | None) -> tuple[bytes, str]:
     with open_ledgers(config) as found:
         up = found.store is not None
-        merged = list(exposition.families(found.terms, found.totals, found.snapshot, now=now, store_up=up))
+        merged = list(
+            exposition.families(found.terms, found.totals, found.snapshot, now=now, store_up=up, standing=standing)
+        )
     return exposition.render(merged, accept)
 
 
@@ -128,12 +161,16 @@ def _record(config: Config, id: str) -> bytes | None:  # noqa: A002 - the contra
     return None if found is None else line(found)
 
 
-def _guard(rules: Rules) -> Any:
+def _guard(rules: Callable[[], Rules]) -> Any:
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers
+        host, authorization = given.get("Host", ""), given.get("Authorization")
         page = request.match_info.route.name or ""
-        page = "records" if page == "record" else page
-        refused = refusal(rules, page, request.headers.get("Host", ""), request.headers.get("Authorization"))
+        if request.method == "POST" and page == "mirror":
+            refused = change_refusal(rules(), host, given.get("Origin"), authorization)
+        else:
+            refused = refusal(rules(), "records" if page == "record" else page, host, authorization)
         if refused is None:
             return await handler(request)
         response = _error(refused.status, refused.text)
@@ -155,7 +192,9 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     except web.HTTPNotFound:
         return _error(404, "there is nothing here; / lists the addresses")
     except web.HTTPMethodNotAllowed:
-        return _error(405, "this port only answers GET")
+        return _error(405, "only GET is answered here; / lists the addresses")
+    except web.HTTPRequestEntityTooLarge:
+        return _error(413, "a change is one short JSON object")
 
 
 async def _finish(_: web.Request, response: web.StreamResponse) -> None:

@@ -20,6 +20,7 @@ from prometheus_client.samples import Exemplar as SampleExemplar
 from proxy.counters import ENDPOINTS, Slot
 from proxy.ledger.conservation import Terms
 from proxy.ledger.metrics import BY_NAME, METRICS, PREFIX, Metric
+from proxy.ledger.operation import Standing
 from proxy.ledger.series import Exemplar, Snapshot
 from proxy.ledger.totals import Totals
 
@@ -42,9 +43,15 @@ HistogramRow = tuple[tuple[str, ...], list[int], float, Mapping[int, Exemplar]]
 
 
 def families(
-    terms: Terms, totals: Totals, snapshot: Snapshot | None, *, now: float, store_up: bool
+    terms: Terms,
+    totals: Totals,
+    snapshot: Snapshot | None,
+    *,
+    now: float,
+    store_up: bool,
+    standing: Standing | None = None,
 ) -> Iterator[Family]:
-    """Merge everything into families, in the order of ``METRICS``.
+    """Merge everything into families, in the order of ``METRICS``. ``standing``: how the replica is operated, where that is known.
 
     Without the store (``store_up`` false) only those ``terms`` are shown that the traffic processes know alone: received and, unless a
     sampling rule has ever left a decision to the judge, sampled and not sampled.
@@ -60,6 +67,8 @@ def families(
         )
     found["build_info"] = _plain("build_info", [((build(), platform.python_version()), 1)])
     found["store_up"] = _plain("store_up", [((), int(store_up))])
+    if standing is not None:
+        found |= {name: _plain(name, rows) for name, rows in _standing(standing)}
     by_name = {family.name: family for family in found.values()}
     for metric in METRICS:
         if (family := by_name.get(metric.name.removesuffix("_total"))) is not None:
@@ -120,6 +129,12 @@ def _store(terms: Terms) -> Iterator[tuple[str, Rows]]:
     yield "incomparable_total", [((*arm, why), n) for arm, one in arms for why, n in sorted(one.incomparable.items())]
     yield "shed_total", [((*arm, why), n) for arm, one in arms for why, n in sorted(one.shed.items())]
     yield "in_flight", [(arm, one.in_flight) for arm, one in arms]
+
+
+def _standing(standing: Standing) -> Iterator[tuple[str, Rows]]:
+    yield "mirror_enabled", [((name,), int(on)) for name, on in standing.mirrored.items()]
+    yield "config_reload_failed", [((), int(standing.reload_failed))]
+    yield "config_reload_success_timestamp_seconds", [((), standing.configured_at)]
 
 
 def _judge(snapshot: Snapshot) -> dict[str, Family]:

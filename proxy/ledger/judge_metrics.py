@@ -36,7 +36,6 @@ class JudgeMetrics:
     """One judge's metrics. ``previous``: the snapshot of the life before, whose sums are continued."""
 
     def __init__(self, config: Config, previous: bytes | None = None, clock: Callable[[], float] = time.time) -> None:
-        self._models = config.models
         self._clock = clock
         self._exchanges: OrderedDict[str, None] = OrderedDict()
         self._stacks: dict[str, Mapping[str, Any]] = {}
@@ -46,10 +45,23 @@ class JudgeMetrics:
             self._series = Series()
         for stage in ("mirror", "compare", "store"):
             self.cpu(stage, 0.0)
+        self._shadows: frozenset[str] = frozenset()
+        self.configure(config)
+
+    def configure(self, config: Config) -> None:
+        """Work by a configuration: have its series there from the start, and say no more how shadows are that it does not have."""
+        self._models = config.models
+        shadows = frozenset(shadow.name for shadow in config.shadows)
+        for gone in self._shadows - shadows:
+            self._stacks.pop(gone, None)
+            for name in ("shadow_circuit_open", "judge_in_flight", "engine_info", "footprint_differences"):
+                self._series.forget(name, gone)
         for shadow in config.shadows:
-            self.circuit(shadow.name, is_open=False)
-            for mode in shadow.modes:
-                self.in_flight(shadow.name, mode, 0)
+            if shadow.name not in self._shadows:
+                self.circuit(shadow.name, is_open=False)
+                for mode in shadow.modes:
+                    self.in_flight(shadow.name, mode, 0)
+        self._shadows = shadows
 
     @classmethod
     def resumed(cls, config: Config) -> JudgeMetrics:
@@ -79,8 +91,8 @@ class JudgeMetrics:
                 self._series.add("shadow_tokens_total", (shadow, kind), n)
 
     def in_flight(self, shadow: str, mode: str, n: int) -> None:
-        """Say that the judge now holds ``n`` exchanges more (or fewer) for an arm."""
-        self._series.add("judge_in_flight", (shadow, mode), n)
+        """Say how many exchanges the judge holds now for an arm."""
+        self._series.set("judge_in_flight", (shadow, mode), n)
 
     def primary_tokens_source(self, source: str) -> None:
         """Count an exchange by where the primary's tokens came from; once an exchange."""

@@ -1,8 +1,8 @@
 """Every metric that Parhelion exports, declared once: name, type, labels, unit, buckets, what it says and why it is there.
 
 House rules. A metric is declared here when something sets it, not before: the judgement (``verdict``, ``log_e_value``,
-``conversations_needed``, ``noise_floor``, ``drift_log_e``), ``reasoning_length_ratio`` and
-``config_reload_failed`` come with the code that does. Names and labels are the contract of dashboards and alerts: add, never rename. Labels
+``conversations_needed``, ``noise_floor``, ``drift_log_e``) and ``reasoning_length_ratio``
+come with the code that does. Names and labels are the contract of dashboards and alerts: add, never rename. Labels
 are bounded by construction (``labels.py``); ``model`` stands only where a panel divides by model, because it multiplies series.
 ``arm`` is ``primary`` or a shadow's name. Units are base units; a name ends in its unit.
 """
@@ -113,6 +113,7 @@ _MIRROR = (
     _counter("judge", "shadow_errors_total", ("shadow", "kind"), "Faults of a shadow, by kind.", "a broken shadow must not look like drift"),
     _counter("judge", "shadow_tokens_total", ("shadow", "kind"), "Tokens asked of a shadow: prompt, completion, scored.", "what mirroring costs"),
     _counter("judge", "judge_cpu_seconds_total", ("stage",), "Processor time of the judge by stage: mirror (receiving, asking, reading to the end), compare (reading tokens, comparing), store.", "what mirroring costs, apart from what comparing costs"),
+    _gauge("admin", "mirror_enabled", ("shadow",), "1 while a shadow is mirrored to, 0 while the kill switch keeps it off.", "tells what was switched off from what fails"),
     _gauge("judge", "shadow_circuit_open", ("shadow",), "1 while a shadow is left alone after repeated faults.", "explains a gap in comparisons"),
     _histogram("judge", "time_to_first_token_seconds", ("arm",), "Time to the first streamed piece.", "speed of both arms on the same requests", buckets=_FIRST_TOKEN),
     _histogram("judge", "inter_token_seconds", ("arm",), "Time between streamed pieces.", "speed of both arms on the same requests", buckets=_INTER_TOKEN),
@@ -149,6 +150,8 @@ _STACK = (
     _gauge("judge", "engine_info", ("arm", *ENGINE_FIELDS), "1 for the stack of each arm.", "numbers belong to a stack"),
     _gauge("judge", "footprint_differences", ("shadow",), "Fields in which a shadow's stack is known to differ from the primary's.", "what else was changed"),
     _gauge("admin", "build_info", ("version", "python"), "1 for this build.", "which code made the numbers"),
+    _gauge("admin", "config_reload_failed", (), "1 since a changed configuration could not be taken over, until one can.", "the old one is in force, and not what the file says"),
+    _gauge("admin", "config_reload_success_timestamp_seconds", (), "When the configuration in force was read (Unix time).", "which configuration made the numbers"),
     _gauge("admin", "store_up", (), "1 when the record store can be read; else its counts are missing here.", "absence is not zero"),
     _gauge("admin", "judge_snapshot_age_seconds", (), "Age of the judge's last word; it speaks every second.", "a dead or hung judge leaves its last numbers"),
 )  # fmt: skip

@@ -24,7 +24,7 @@ from proxy.ledger.bounds import bounded, bounded_values
 from proxy.ledger.keepsake import Keepsake
 from proxy.ledger.labels import reason as bounded_reason
 from proxy.ledger.query import Filter
-from proxy.ledger.reconcile import COUNT, Arm, reconcile, settled
+from proxy.ledger.reconcile import COUNT, SETTLED, Arm, adopt, ended, reconcile
 from proxy.ledger.record import Record, Settlement
 from proxy.ledger.store_error import StoreError, translated
 from proxy.ledger.store_watch import Watch
@@ -153,26 +153,35 @@ class Store:
             say(log, logging.WARNING, "a record cannot be stored and is counted only", error=type(error).__name__)
             return True
 
-    def reconcile(self, handed_over: Mapping[str, int], arms: Collection[Arm]) -> dict[tuple[str, Arm], int]:
+    def reconcile(
+        self, handed_over: Mapping[str, int], arms: Collection[Arm], in_flight: Mapping[str, int] | None = None
+    ) -> dict[tuple[str, Arm], int]:
         """Count as shed what was handed over and never settled; see ``proxy.ledger.reconcile``. Raises StoreError.
 
-        For a judge that starts, before it listens: nothing may be in flight. ``handed_over`` is each incarnation's own count
-        (``totals.handed_over``), ``arms`` the shadows and modes configured now.
+        ``handed_over`` is each incarnation's own count (``totals.handed_over``), ``arms`` the shadows and modes configured now.
         """
         with self._transaction() as connection:
-            missing = reconcile(connection, handed_over, arms)
+            missing = reconcile(connection, handed_over, arms, in_flight)
             self._kept.load(connection)
             return missing
+
+    def adopt(self, arms: Collection[Arm]) -> None:
+        """Account for arms that came under way; see ``proxy.ledger.reconcile``. Raises StoreError."""
+        with self._transaction() as connection:
+            adopt(connection, arms)
+            self._kept.load(connection)
 
     def settled(self, incarnation: str) -> dict[Arm, int]:
         """How many exchanges of an incarnation have ended for each arm, those a rule declined included. Raises StoreError."""
         statement = "SELECT shadow, mode, outcome, SUM(n) FROM counts WHERE incarnation = ? GROUP BY 1, 2, 3"
-        declined, ended = settled(self._read(statement, [incarnation]))
-        return {arm: n + declined for arm, n in ended.items()}
+        found = ended(self._read(statement, [incarnation]))
+        return {arm: n + found.declined for arm, n in found.arms.items()}
 
     def counts(self) -> dict[Key, int]:
-        """Everything ever settled, over all incarnations. Raises StoreError."""
-        rows = self._read("SELECT shadow, mode, outcome, reason, SUM(n) FROM counts GROUP BY 1, 2, 3, 4")
+        """Everything ever settled, over all incarnations, by arm and as decided for all of them. Raises StoreError."""
+        rows = self._read(
+            "SELECT shadow, mode, outcome, reason, SUM(n) FROM counts WHERE outcome != ? GROUP BY 1, 2, 3, 4", [SETTLED]
+        )
         return {Key(*row[:4]): row[4] for row in rows}
 
     def records(self, wanted: Filter | None = None) -> Iterator[Record]:

@@ -90,6 +90,10 @@ class Handoff:
         """Read the loop's clock."""
         return self._loop.time()
 
+    def limit(self, queue_bytes: int) -> None:
+        """Change how much may wait; what waits already stays."""
+        self._limit = queue_bytes
+
     def hold(self, size: int) -> bool:
         """Take ``size`` bytes (negative: give back) of the budget for an open capture; false, and nothing taken, when there is no room."""
         if size > 0 and self._held + self._counters[Slot.QUEUED_BYTES] + size > self._limit:

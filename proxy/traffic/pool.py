@@ -88,6 +88,11 @@ class Pool:
         if connection in self._idle:
             self._idle.remove(connection)
 
+    @property
+    def in_use(self) -> bool:
+        """Tell whether there is a connection, or one on its way."""
+        return bool(self._all or self._connecting)
+
     def retire(self) -> None:
         """Keep nothing any more; open exchanges go on."""
         self._retired = True

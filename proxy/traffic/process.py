@@ -37,35 +37,79 @@ async def serve(
 
     Raises OSError when the state directory or the counters file cannot be made, ValueError for a primary URL that cannot be used.
     """
-    loop = asyncio.get_running_loop()
-    state = Path(config.state)
-    snapshot = snapshot_of(config, config.sampling.salt or kept_salt(state), _named_dialect(config))
-    (state / "counters").mkdir(parents=True, exist_ok=True)
-    counters = Counters.create(state / "counters" / f"{incarnation}.bin")
-    try:
-        deadlines = Deadlines(loop, round_seconds=min(1.0, snapshot.head, snapshot.idle))
-        handoff = Handoff(loop, str(state / "judge.sock"), incarnation, counters, config.limits.queue_bytes)
-        service = Service(
-            loop, snapshot, incarnation=incarnation, counters=counters, deadlines=deadlines, handoff=handoff
+    await Live(config, incarnation).run(sock, ready, stop)
+
+
+class Live:
+    """One traffic process; ``reconfigure`` may be called at any time. Raises as ``serve`` does."""
+
+    def __init__(self, config: Config, incarnation: str) -> None:
+        self.config = config
+        self._loop = loop = asyncio.get_running_loop()
+        state = Path(config.state)
+        self._salt = config.sampling.salt or kept_salt(state)
+        snapshot = snapshot_of(config, self._salt, _named_dialect(config))
+        (state / "counters").mkdir(parents=True, exist_ok=True)
+        self.counters = Counters.create(state / "counters" / f"{incarnation}.bin")
+        self.deadlines = Deadlines(loop, round_seconds=min(1.0, snapshot.head, snapshot.idle))
+        self.handoff = Handoff(loop, str(state / "judge.sock"), incarnation, self.counters, config.limits.queue_bytes)
+        self.service = Service(
+            loop,
+            snapshot,
+            incarnation=incarnation,
+            counters=self.counters,
+            deadlines=self.deadlines,
+            handoff=self.handoff,
         )
-        deadlines.every_tick(handoff.tick)
-        server = await loop.create_server(lambda: ClientSide(service), sock=sock, backlog=_BACKLOG)
-        deadlines.start()
-        handoff.tick(loop.time())
-        learning = loop.create_task(_learn_dialect(config, service))
-        ready()
+        self.deadlines.every_tick(self.handoff.tick)
+        self._learning = self._learn()
+
+    async def run(self, sock: socket.socket, ready: Callable[[], None], stop: asyncio.Event) -> None:
+        """Serve until ``stop``, then drain."""
         try:
-            await stop.wait()
+            server = await self._loop.create_server(lambda: ClientSide(self.service), sock=sock, backlog=_BACKLOG)
+            self.deadlines.start()
+            self.handoff.tick(self._loop.time())
+            ready()
+            try:
+                await stop.wait()
+            finally:
+                server.close()
+                await _ended(self._learning)
+                await _drain(self.service, self.config.drain)
+                await self.handoff.close(_FLUSH)
+                self.deadlines.stop()
         finally:
-            server.close()
-            learning.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await learning
-            await _drain(service, config.drain)
-            await handoff.close(_FLUSH)
-            deadlines.stop()
-    finally:
-        counters.close()
+            self._learning.cancel()
+            self.counters.close()
+
+    def reconfigure(self, config: Config) -> None:
+        """Work by another configuration from the next request on. Raises ValueError, and then goes on as before."""
+        before = self.config
+        known = self.service.snapshot.inject if _same_dialect(before, config) else None
+        snapshot = snapshot_of(config, config.sampling.salt or self._salt, _named_dialect(config) or known)
+        self.config = config
+        self.handoff.limit(config.limits.queue_bytes)
+        self.service.reconfigure(snapshot)
+        if not _same_dialect(before, config):
+            self._learning.cancel()
+            self._learning = self._learn()
+
+    def _learn(self) -> asyncio.Task[None]:
+        return self._loop.create_task(_learn_dialect(self.config, self.service))
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def _same_dialect(one: Config, other: Config) -> bool:
+    """Whether what is known of the primary's dialect under one configuration holds under the other."""
+    return (one.primary.url, one.primary.engine, one.primary.api_key, one.primary.logprobs) == (
+        other.primary.url, other.primary.engine, other.primary.api_key, other.primary.logprobs,
+    )  # fmt: skip
 
 
 async def _drain(service: Service, seconds: float) -> None:

@@ -347,7 +347,7 @@ class Relay:
         if primary is not None:
             primary.abort()
         else:
-            self._service.pool.cancel(self)
+            self._service.cancel(self)
 
     def _finish(self, ended: Ended, *, code: int, clock: float | None = None) -> None:
         self._over = True

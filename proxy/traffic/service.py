@@ -20,6 +20,7 @@ from proxy.traffic.pool import Pool
 
 if TYPE_CHECKING:
     from proxy.traffic.client_side import ClientSide
+    from proxy.traffic.relay import Relay
 
 _NOTHING = Sampling(rate=0.0)
 
@@ -102,9 +103,14 @@ class Service:
         self.snapshot = snapshot
         if replace(snapshot, origin=old.origin, connect=old.connect) == snapshot:
             return
-        self._old_pools.append(self.pool)
+        self._old_pools = [pool for pool in (*self._old_pools, self.pool) if pool.in_use]
         self.pool.retire()
         self.pool = self._new_pool(snapshot)
+
+    def cancel(self, relay: Relay) -> None:
+        """Stop connecting for a relay, whichever pool it had asked."""
+        for pool in (self.pool, *self._old_pools):
+            pool.cancel(relay)
 
     def client_came(self, client: ClientSide) -> None:
         """Note an accepted connection."""

@@ -103,11 +103,15 @@ class Client:
             asked.then = _nobody
             self._break_off(asked)
 
-    async def aclose(self) -> None:
-        """Break everything off and wait until it is gone."""
+    def hang_up(self) -> None:
+        """Break every open call off: it ends as reset or cut."""
         for asked in list(self._open):
             asked.fail("reset")
             self._break_off(asked)
+
+    async def aclose(self) -> None:
+        """Break everything off and wait until it is gone."""
+        self.hang_up()
         tasks = list(self._connecting.values())
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._looking is not None:

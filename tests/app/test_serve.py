@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 from pathlib import Path
 from typing import Any
@@ -14,36 +12,7 @@ import pytest
 from proxy.demo.proxy_process import ProxyError, ProxyProcess
 from tests.faults import FAULTS
 from tests.running import faulty, parhelion, post, toy, until
-
-CHAT = {
-    "model": "toy",
-    "messages": [{"role": "user", "content": "Tell me about halos, the sun's."}],
-    "temperature": 0,
-    "max_tokens": 12,
-}
-ARMS = [("cand", "free"), ("cand", "forced"), ("control", "free"), ("control", "forced")]
-
-
-def shadows(candidate: str, control: str) -> list[dict[str, Any]]:
-    return [{"name": "cand", "url": candidate}, {"name": "control", "role": "control", "url": control}]
-
-
-def law(proxy: ProxyProcess) -> None:
-    """Received = not_sampled + sampled; and for each shadow and mode, sampled = compared + incomparable + shed."""
-    sampled = proxy.metric("parhelion_sampled_total")
-    assert proxy.metric("parhelion_received_total") == proxy.metric("parhelion_not_sampled_total") + sampled
-    for shadow, mode in ARMS:
-        ended = sum(
-            proxy.metric(f"parhelion_{name}_total", shadow=shadow, mode=mode)
-            for name in ("compared", "incomparable", "shed")
-        )
-        assert ended == sampled, (shadow, mode)
-
-
-def settle(proxy: ProxyProcess, sampled: int) -> None:
-    """Wait until nothing is under way any more."""
-    until(lambda: proxy.metric("parhelion_sampled_total") >= sampled, what="the sampling")
-    until(lambda: proxy.open_work() == 0, 60, "the settling")
+from tests.whole import CHAT, child, kill, law, settle, shadows
 
 
 def test_a_client_sees_the_primary_and_the_shadows_are_compared(tmp_path: Path) -> None:
@@ -283,34 +252,6 @@ def events(body: bytes) -> list[Any]:
     """The parsed events of a stream."""
     found = [line.removeprefix(b"data: ") for line in body.split(b"\n\n") if line]
     return [one if one == b"[DONE]" else orjson.loads(one) for one in found]
-
-
-def kill(proxy: ProxyProcess, role: str) -> int:
-    """SIGKILL the child with this role, once there is one."""
-    until(lambda: child(proxy, role) > 1, what=f"a {role} process")
-    pid = child(proxy, role)
-    assert pid > 1  # 0 would be our own process group
-    os.kill(pid, signal.SIGKILL)
-    return pid
-
-
-def child(proxy: ProxyProcess, role: str, but: int = 0) -> int:
-    """The process id of the child with this role: the one that holds the role's file open; 0 when there is none."""
-    parent = proxy._process.pid
-    state = Path(proxy.config.read_text().split("state: ")[1].split("\n")[0])
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == but:
-            continue
-        try:
-            if f"PPid:\t{parent}\n" not in (entry / "status").read_text():
-                continue
-            files = [str(one.readlink()) for one in (entry / "fd").iterdir()]
-        except OSError:
-            continue
-        holds_counters = any(name.startswith(str(state / "counters")) for name in files)
-        if holds_counters == (role == "traffic") and any("socket" in name for name in files):
-            return int(entry.name)
-    return 0
 
 
 def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:

@@ -35,14 +35,9 @@ class Source:
     def __init__(self, count: int = 0) -> None:
         self.arrived: Callable[[], None] = lambda: None
         self.waiting = [exchange(number) for number in range(count)]
-        self.ends = 0
 
     def next(self) -> Exchange | None:
         return self.waiting.pop(0) if self.waiting else None
-
-    def settled(self, incarnation: str) -> None:
-        assert incarnation == "t0"
-        self.ends += 1
 
 
 class Desk:
@@ -84,13 +79,16 @@ class Book:
 
     def __init__(self, *, slow: bool = False) -> None:
         self.ends: Counter[tuple[str, str, str]] = Counter()
+        self.settled = 0
         self.slow, self.waiting = slow, list[Callable[[], None]]()
 
     @property
     def backlog(self) -> int:
         return len(self.waiting)
 
-    def hand_in(self, done: Done, told: Callable[[], None]) -> None:
+    def hand_in(self, done: Done, incarnation: str, told: Callable[[], None]) -> None:
+        assert incarnation == "t0"
+        self.settled += 1
         self.ends.update((one.incarnation, one.outcome, one.reason) for one in done.settlements)
         if self.slow:
             self.waiting.append(told)
@@ -127,7 +125,7 @@ def test_all_is_mirrored_and_compared_and_settled_once() -> None:
         bench.pipeline.pull()
         await bench.pipeline.finish(5.0)
         assert bench.book.reasons() == {"compared": 100}
-        assert (bench.source.ends, bench.pipeline.held) == (100, 0)
+        assert (bench.book.settled, bench.pipeline.held) == (100, 0)
         await bench.close()
 
     asyncio.run(main())
@@ -239,7 +237,7 @@ def test_a_store_that_is_slow_holds_comparing_back_before_it_holds_mirroring_bac
                 one()
             await turns(5)
         assert sum(bench.book.reasons().values()) == 500
-        assert bench.source.ends == 500
+        assert bench.book.settled == 500
         await bench.close()
 
     asyncio.run(main())
@@ -260,7 +258,7 @@ def test_what_is_left_at_the_end_is_shed_and_a_late_answer_changes_nothing() -> 
             then(bench.desk.instead(late, "incomparable", "judge_error"))
         await turns()
         assert bench.book.reasons() == {"shutdown": 50}
-        assert bench.source.ends == 50
+        assert bench.book.settled == 50
         await bench.close()
 
     asyncio.run(main())
@@ -278,6 +276,69 @@ def test_what_was_decided_without_asking_settles_at_once() -> None:
         bench.pipeline.pull()
         assert bench.book.reasons() == {"not_sampled": 3000}
         await bench.pipeline.finish(1.0)
+        await bench.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_switched_off_is_given_up_at_once_and_what_comes_is_not_asked_about() -> None:
+    async def main() -> None:
+        bench = Bench(10, answers=False)
+        bench.pipeline.pull()
+        assert len(bench.desk.asked) == 4
+        for one, then in bench.desk.asked[:2]:
+            then(Mirrored(one))
+        await turns()
+        assert (bench.desk.judging, len(bench.desk.asked)) == (2, 6)
+        bench.pipeline.enable(False)
+        await turns()
+        assert bench.book.reasons() == {"kill_switch": 10}
+        assert bench.pipeline.held == 0
+        for one, then in bench.desk.asked:
+            then(Mirrored(one))  # what comes late changes nothing
+        bench.pipeline.enable(True)
+        bench.source.waiting = [exchange(100)]
+        bench.source.arrived()
+        assert len(bench.desk.asked) == 7
+        await bench.pipeline.finish(0.01)
+        assert bench.book.reasons() == {"kill_switch": 10, "shutdown": 1}
+        await bench.close()
+
+    asyncio.run(main())
+
+
+def test_an_exchange_ends_at_the_desk_where_it_began() -> None:
+    async def main() -> None:
+        bench = Bench(3, at_once=2, answers=False)
+        bench.pipeline.pull()
+        later = Desk()
+        later.go_on.set()
+        bench.pipeline.configure(later, at_once=8, room=1 << 30)
+        assert (len(bench.desk.asked), len(later.asked)) == (2, 1)
+        assert bench.pipeline.busy(bench.desk)
+        bench.desk.go_on.set()
+        for one, then in [*bench.desk.asked, *later.asked]:
+            then(Mirrored(one))
+        await bench.pipeline.finish(5.0)
+        assert (bench.desk.judging, later.judging) == (2, 1)
+        assert not bench.pipeline.busy(bench.desk)
+        assert bench.book.reasons() == {"compared": 3}
+        await bench.close()
+
+    asyncio.run(main())
+
+
+def test_a_comparison_that_is_given_up_before_it_began_is_settled_too() -> None:
+    async def main() -> None:
+        bench = Bench(1)
+        bench.comparing.cancel()
+        await turns()
+        bench.pipeline.pull()
+        comparing = asyncio.ensure_future(bench.pipeline.compare())
+        asyncio.get_running_loop().call_soon(bench.pipeline.enable, False)
+        await turns()
+        assert bench.book.reasons() == {"kill_switch": 1}
+        comparing.cancel()
         await bench.close()
 
     asyncio.run(main())

@@ -18,6 +18,7 @@ from proxy.ledger import exposition, series, totals
 from proxy.ledger.conservation import conservation
 from proxy.ledger.judge_metrics import SNAPSHOT, JudgeMetrics
 from proxy.ledger.metrics import BY_NAME, ENGINE_FIELDS, METRICS, PREFIX
+from proxy.ledger.operation import Standing
 from proxy.ledger.reconcile import Arm
 from proxy.ledger.record import RequestFacts
 from proxy.ledger.store import Key
@@ -192,7 +193,7 @@ def test_what_the_judge_says(tmp_path):
     metrics.shadow_error("candidate", "Bad\nKind")
     metrics.shadow_tokens("candidate", prompt=10, scored=3)
     metrics.in_flight("candidate", "free", 3)
-    metrics.in_flight("candidate", "free", -1)
+    metrics.in_flight("candidate", "free", 2)
     metrics.primary_tokens_source("by_control")
     metrics.mirror_lag(0.2)
     metrics.circuit("candidate", True)
@@ -334,6 +335,7 @@ def test_every_declared_metric_is_set_by_something(tmp_path, make):
     snapshot = series.decode(metrics.snapshot())
     with totals.read(tmp_path) as summed:
         terms = conservation(summed, {Key("candidate", "free", "incomparable", "sampled"): 1}, ARMS)
-        merged = list(exposition.families(terms, summed, snapshot, now=1.0, store_up=True))
+        standing = Standing({"candidate": True}, reload_failed=False, configured_at=1.0)
+        merged = list(exposition.families(terms, summed, snapshot, now=1.0, store_up=True, standing=standing))
     assert [family.name for family in merged] == [metric.name.removesuffix("_total") for metric in METRICS]
     counters.close()

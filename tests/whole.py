@@ -1,0 +1,70 @@
+"""What tests of a whole ``parhelion serve`` over toy engines share: a request, shadows, the law, and its processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from proxy.demo.proxy_process import ProxyProcess
+from tests.running import until
+
+CHAT = {
+    "model": "toy",
+    "messages": [{"role": "user", "content": "Tell me about halos, the sun's."}],
+    "temperature": 0,
+    "max_tokens": 12,
+}
+ARMS = [("cand", "free"), ("cand", "forced"), ("control", "free"), ("control", "forced")]
+
+
+def shadows(candidate: str, control: str) -> list[dict[str, Any]]:
+    return [{"name": "cand", "url": candidate}, {"name": "control", "role": "control", "url": control}]
+
+
+def law(proxy: ProxyProcess, arms: Iterable[tuple[str, str]] = ARMS) -> None:
+    """Received = not_sampled + sampled; and for each shadow and mode, sampled = compared + incomparable + shed."""
+    sampled = proxy.metric("parhelion_sampled_total")
+    assert proxy.metric("parhelion_received_total") == proxy.metric("parhelion_not_sampled_total") + sampled
+    for shadow, mode in arms:
+        ended = sum(
+            proxy.metric(f"parhelion_{name}_total", shadow=shadow, mode=mode)
+            for name in ("compared", "incomparable", "shed")
+        )
+        assert ended == sampled, (shadow, mode)
+
+
+def settle(proxy: ProxyProcess, sampled: int) -> None:
+    """Wait until nothing is under way any more."""
+    until(lambda: proxy.metric("parhelion_sampled_total") >= sampled, what="the sampling")
+    until(lambda: proxy.open_work() == 0, 60, "the settling")
+
+
+def kill(proxy: ProxyProcess, role: str) -> int:
+    """SIGKILL the child with this role, once there is one."""
+    until(lambda: child(proxy, role) > 1, what=f"a {role} process")
+    pid = child(proxy, role)
+    assert pid > 1  # 0 would be our own process group
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def child(proxy: ProxyProcess, role: str, but: int = 0) -> int:
+    """The process id of the child with this role: the one that holds the role's file open; 0 when there is none."""
+    parent = proxy._process.pid
+    state = Path(proxy.config.read_text().split("state: ")[1].split("\n")[0])
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == but:
+            continue
+        try:
+            if f"PPid:\t{parent}\n" not in (entry / "status").read_text():
+                continue
+            files = [str(one.readlink()) for one in (entry / "fd").iterdir()]
+        except OSError:
+            continue
+        holds_counters = any(name.startswith(str(state / "counters")) for name in files)
+        if holds_counters == (role == "traffic") and any("socket" in name for name in files):
+            return int(entry.name)
+    return 0
