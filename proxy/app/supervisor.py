@@ -26,7 +26,7 @@ from proxy.config import Config
 from proxy.config_load import ConfigError, address
 from proxy.ledger import totals
 from proxy.ledger.admin import make_admin
-from proxy.ledger.admin_server import AdminServer, listen
+from proxy.ledger.admin_server import AdminServer, listen, reads_in_c
 from proxy.ledger.operation import Standing
 from proxy.switch import ON, Switch
 
@@ -108,9 +108,13 @@ class Supervisor:
 
     async def _serve_admin(self) -> AdminServer:
         host, port = address(self.config.admin, "admin")
+        if not reads_in_c():
+            raise ConfigError(
+                "admin: aiohttp runs without its C parser; unset AIOHTTP_NO_EXTENSIONS, or install aiohttp from a wheel"
+            )
         application = make_admin(self.config, ready=self.ready, operation=self)
         try:
-            return await listen(application, host, port)
+            return await listen(application, host, port, head=self.config.timeouts.head)
         except OSError as error:
             raise ConfigError(
                 f"admin: {self.config.admin} cannot be bound ({error.strerror}); choose another port"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -18,6 +18,7 @@ from proxy.config import Config
 from proxy.config_load import address
 from proxy.ledger import exposition
 from proxy.ledger.access import Rules, change_refusal, is_loopback, refusal
+from proxy.ledger.admin_gate import Handler, gate
 from proxy.ledger.export import line
 from proxy.ledger.listing import QueryError, listing, period
 from proxy.ledger.mirror_api import MAX_BODY, ChangeError, change, position
@@ -26,8 +27,6 @@ from proxy.ledger.report import build_report
 from proxy.ledger.sources import open_ledgers
 from proxy.ledger.store import Store
 from proxy.ledger.store_error import StoreError
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _READS_AT_ONCE = 4
 #: On every answer of this port.
@@ -115,7 +114,7 @@ def make_admin(
         except ChangeError as error:
             return _error(400, str(error))
 
-    application = web.Application(middlewares=[_guard(rules), _errors], client_max_size=MAX_BODY)
+    application = web.Application(middlewares=[gate, _guard(rules), _errors], client_max_size=MAX_BODY)
     application.on_response_prepare.append(_finish)
     for path, name, handler in (
         ("/", "index", index),

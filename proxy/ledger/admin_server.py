@@ -1,7 +1,8 @@
-"""The admin port's listener: aiohttp's server, but for what it says of a request that it cannot read.
+"""The admin port's listener: aiohttp's server, but for what it says of a request that it cannot read, and how long it waits for one.
 
 House rules. Its own answer to a malformed request quotes the offending line, which may be a key, and names its version. Here that answer
-is constant, and the connection ends with it. Nothing of a request is ever logged.
+is constant, and the connection ends with it. It would wait an hour for a head that does not come; here a head, and a body behind it, have
+one deadline together. Nothing of a request is ever logged.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 from dataclasses import dataclass
 
 import orjson
-from aiohttp import web
+from aiohttp import http_parser, web
 
 from proxy.ledger.admin import HEADERS
 
@@ -19,8 +20,10 @@ logger = logging.getLogger("parhelion.admin")
 
 #: An idle connection is closed after so many seconds; scrapers come back every 15 to 60.
 _KEEP_ALIVE = 75.0
+_LINGER = 2.0  # how long what an answered request still sends is read and thrown away, so that the answer is not lost to a reset
 _SAID = {
     400: ("Bad Request", "this is not HTTP/1.1 that this port understands"),
+    408: ("Request Timeout", "the request did not arrive in time"),
     500: ("Internal Server Error", "a fault of ours: the log says where"),
     504: ("Gateway Timeout", "the answer took too long"),
 }
@@ -34,10 +37,74 @@ def _constant(status: int) -> bytes:
     return f"HTTP/1.1 {status} {reason}\r\n{head}\r\n".encode() + body
 
 
-class _Protocol(web.RequestHandler):
-    """One connection."""
+def reads_in_c() -> bool:
+    """Whether aiohttp's parser is llhttp. Half of the request smuggling advisories of aiohttp were of its other parser, in Python."""
+    return http_parser.HttpRequestParser is not http_parser.HttpRequestParserPy
 
-    __slots__ = ()
+
+class _Protocol(web.RequestHandler):
+    """One connection. ``head``: seconds for a request to arrive."""
+
+    __slots__ = ("_answering", "_begun", "_deadline", "_seconds")
+
+    def __init__(self, manager: web.Server, *, head: float, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(
+            manager,
+            loop=loop,
+            access_log=None,  # type: ignore[arg-type]  # None turns the access log off
+            keepalive_timeout=_KEEP_ALIVE,
+            lingering_time=_LINGER,
+        )
+        self._seconds = head
+        self._answering = False
+        self._begun = False  # the next head has, in the same packet as the one before
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for a head."""
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Wait no more."""
+        self._wait_no_more()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read; the first bytes of a head start its time."""
+        super().data_received(data)
+        self._begun = not data.endswith(b"\r\n\r\n")
+        if self._deadline is None and not self._answering and self.transport is not None:
+            self._wait()
+
+    def head_came(self, *, whole: bool) -> None:
+        """Note a whole head; with a body still to come the time runs on."""
+        self._answering = True
+        if whole:
+            self._wait_no_more()
+        else:
+            self._begun = False  # what came behind the head is the body
+
+    def answered(self) -> None:
+        """Note that the answer is made; the next head has a time of its own."""
+        self._answering = False
+        self._wait_no_more()
+        if self._begun:
+            self._wait()
+
+    def _wait(self) -> None:
+        self._deadline = asyncio.get_running_loop().call_later(self._seconds, self._late)
+
+    def _wait_no_more(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _late(self) -> None:
+        self._deadline = None
+        if self.transport is not None and not self._answering:
+            self.transport.write(_constant(408))
+        self.force_close()
 
     def handle_error(
         self,
@@ -79,8 +146,8 @@ class AdminServer:
         await self.server.wait_closed()
 
 
-async def listen(application: web.Application, host: str, port: int) -> AdminServer:
-    """Serve ``application`` (of ``make_admin``). Raises OSError when the address cannot be bound."""
+async def listen(application: web.Application, host: str, port: int, *, head: float = 10.0) -> AdminServer:
+    """Serve ``application`` (of ``make_admin``); a request may take ``head`` seconds to arrive. Raises OSError when the address cannot be bound."""
     runner = web.AppRunner(application, access_log=None, handle_signals=False)
     await runner.setup()
     manager = runner.server
@@ -88,7 +155,7 @@ async def listen(application: web.Application, host: str, port: int) -> AdminSer
     loop = asyncio.get_running_loop()
     try:
         server = await loop.create_server(
-            lambda: _Protocol(manager, loop=loop, access_log=None, keepalive_timeout=_KEEP_ALIVE),  # type: ignore[arg-type]  # None turns the access log off
+            lambda: _Protocol(manager, head=head, loop=loop),
             host,
             port,
             backlog=128,
