@@ -39,3 +39,12 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if name == "trusted":
             (folder / "authority.pem").write_bytes((folder / "crt").read_bytes())
     return folder
+
+
+@pytest.fixture(scope="session")
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library ``disk.c``, built."""
+    source, path = Path(__file__).with_name("disk.c"), tmp_path_factory.mktemp("disk") / "disk.so"
+    command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", "-o", str(path), str(source)]
+    subprocess.run(command, check=True)
+    return path

@@ -185,7 +185,7 @@ async def drive(
         caller = Caller(address_of(url))
         try:
             for number in numbers:
-                await _one(caller, number % len(corpus), corpus, wanted, tally)
+                await one(caller, number % len(corpus), corpus, wanted, tally)
         finally:
             caller.close()
 
@@ -194,7 +194,7 @@ async def drive(
             group.create_task(work())
 
 
-async def _one(caller: Caller, which: int, corpus: Sequence[bytes], wanted: Sequence[Said], tally: Tally) -> None:
+async def one(caller: Caller, which: int, corpus: Sequence[bytes], wanted: Sequence[Said], tally: Tally) -> None:
     tally.asked += 1
     began = perf_counter()
     try:

@@ -101,15 +101,18 @@ class Metrics:
         return compared | why
 
 
-def settled(proxy: ProxyProcess, received: int, seconds: float = 60.0) -> Metrics:
-    """Wait until ``received`` requests are counted and nothing is under way; then the law must hold exactly for every arm."""
+def settled(proxy: ProxyProcess, received: int | None = None, seconds: float = 60.0) -> Metrics:
+    """Wait until ``received`` requests (None: however many) are counted and nothing is under way; then the law must hold exactly for every arm."""
 
     def at_rest() -> bool:
         seen = Metrics(proxy)
-        return seen.sum("received_total") >= received and not seen.sum("in_flight")
+        counted = seen.sum("received_total")
+        return counted >= (received or 0) and seen.sum("store_up") == 1 and not seen.sum("in_flight")
 
     until(at_rest, seconds, "the settling")
     seen = Metrics(proxy)
+    if received is None:
+        received = seen.sum("received_total")
     assert seen.sum("received_total") == received
     sampled = seen.sum("sampled_total")
     assert received == seen.sum("not_sampled_total") + sampled + seen.sum("undecided")
@@ -166,6 +169,14 @@ def resident(pid: int) -> int:
     """Resident memory in bytes; 0 when the process is gone."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    except OSError:
+        return 0
+
+
+def threads(pid: int) -> int:
+    """How many threads a process has; 0 when it is gone."""
+    try:
+        return len(list(Path(f"/proc/{pid}/task").iterdir()))
     except OSError:
         return 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,32 +15,21 @@ from tests.isolation.stage import Sick, arms, sick
 from tests.isolation.trial import Figure, Trial
 from tests.running import parhelion
 
-SOURCE = Path(__file__).with_name("disk.c")
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sick disk, built."""
-    path = tmp_path_factory.mktemp("disk") / "disk.so"
-    command = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", "-o", str(path), str(SOURCE)]
-    subprocess.run(command, check=True)
-    return path
-
 
 @pytest.fixture
 def stage(
-    primary: Sick, bare: ProxyProcess, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    primary: Sick, bare: ProxyProcess, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Trial]:
     """A proxy all of whose files, log included, are on the disk that can fall ill."""
-    order, disk = tmp_path / "order", tmp_path / "disk"
+    order, folder = tmp_path / "order", tmp_path / "disk"
     order.write_text("", encoding="ascii")
-    disk.mkdir()
+    folder.mkdir()
     with sick() as shadow, ExitStack() as stack:
         with monkeypatch.context() as patch:
-            patch.setenv("LD_PRELOAD", str(library))
-            patch.setenv("SICK_DISK_PATH", str(disk))
+            patch.setenv("LD_PRELOAD", str(disk))
+            patch.setenv("SICK_DISK_PATH", str(folder))
             patch.setenv("SICK_DISK_ORDER", str(order))
-            proxy = stack.enter_context(parhelion(disk, primary.url, arms(shadow.url), limits={"in_flight": 16}))
+            proxy = stack.enter_context(parhelion(folder, primary.url, arms(shadow.url), limits={"in_flight": 16}))
         stack.callback(order.write_text, "")
         proxy.wait_known(["primary", "cand"], 30)
         yield Trial(proxy, bare, order, primary)
