@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,7 +11,8 @@ import uvloop
 from proxy.demo.proxy_process import ProxyProcess
 from tests.isolation import load
 from tests.isolation.stage import Metrics, arms, settled
-from tests.running import parhelion, until
+from tests.isolation.threaded import change, threaded
+from tests.running import parhelion
 from tests.wire.engine import STREAM, Behaviour, Connection, Engine, always, chunk, reply, stream
 
 REQUESTS = 2000
@@ -59,36 +58,12 @@ CELLS: dict[str, Behaviour] = {
 
 @pytest.fixture(scope="module")
 def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine, ProxyProcess]]:
-    """An engine in a thread of its own, whose behaviour each test sets, and a proxy in front of it."""
-    engine, ready, over = Engine(CELLS["slow"]), threading.Event(), asyncio.Event()
-    loop = uvloop.new_event_loop()
-
-    async def serve() -> None:
-        async with engine:
-            ready.set()
-            await over.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    try:
-        assert ready.wait(10)
+    """An engine whose behaviour each test sets, and a proxy in front of it."""
+    with threaded(CELLS["slow"]) as engine:
         settings = {"url": engine.url, "engine": "openai"}
         shadows = arms("http://127.0.0.1:9")
         with parhelion(tmp_path_factory.mktemp("scripted"), engine.url, shadows, primary=settings) as proxy:
             yield engine, proxy
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        thread.join(10)
-        loop.close()
-    assert not engine.errors
-
-
-def let_go(engine: Engine) -> None:
-    """Close the connections that still know the behaviour of before, and wait until it is seen."""
-    for task in list(engine._tasks):
-        task.get_loop().call_soon_threadsafe(task.cancel)
-    until(lambda: not engine.open)
-    time.sleep(0.2)
 
 
 @pytest.mark.slow
@@ -97,8 +72,7 @@ def test_a_client_sees_what_it_would_see_directly(
     name: str, scripted: tuple[Engine, ProxyProcess], figure: Callable[[str, str], None]
 ) -> None:
     engine, proxy = scripted
-    engine.behaviour = CELLS[name]
-    let_go(engine)
+    change(engine, CELLS[name])
     direct = uvloop.run(load.expect(engine.url))
     before, had, tally = Metrics(proxy), len(engine.requests), load.Tally()
     uvloop.run(load.drive(proxy.clients, REQUESTS, direct, tally, at_once=AT_ONCE))
