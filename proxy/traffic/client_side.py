@@ -29,7 +29,7 @@ from proxy.traffic.request_head import MAX_HEAD, RequestHead
 from proxy.traffic.routes import route_of
 from proxy.traffic.service import Service
 
-_HIGH_WATER = 64 << 10
+_HIGH_WATER = 32 << 10
 _AHEAD = 64 << 10  # pipelined bytes held while a reply is open; then the client is no longer read
 _LINGER = 2.0  # after a refusal: read on so that the answer is not lost to a reset (RFC 9112 section 9.6)
 _VERSION = re.compile(rb"[^\r\n]* HTTP/([0-9]\.[0-9])(?:\r|\Z)")

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 _HIGH_WATER = 64 << 10
 
 
-class PrimarySide(asyncio.Protocol):
+#: One for the process: what a read brings is copied out before the next. libuv's own reads are four times as large, and a slow client's
+#: connection would hold one of them, in pieces that take nearly as much again.
+_READ = memoryview(bytearray(64 << 10))
+
+
+class PrimarySide(asyncio.BufferedProtocol):
     """``reused`` tells a connection that has answered before: only such a one can be stale."""
 
     def __init__(self, pool: Pool) -> None:
@@ -86,6 +91,14 @@ class PrimarySide(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=_HIGH_WATER)
         self._pool.opened(self)
         self._slice = self._pool.deadlines.watch(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the size is ours to bound
+        """Lend the place for one read."""
+        return _READ
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what was read."""
+        self.data_received(bytes(_READ[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         """Read and pass on."""
