@@ -43,9 +43,14 @@ def ask(endpoint: Endpoint, body: Json, top: int) -> Json:
 
 
 def inject(endpoint: Endpoint, body: Json, top: int) -> Json:
-    """Ask for logprobs, and for all ids where the reply is whole. Streams with tools stay as they are: with logprobs they are refused."""
+    """Ask for logprobs, and for all ids where the reply is whole.
+
+    Streams with tools stay as they are, because with logprobs they are refused; so does what asks for everything the server knows of a
+    request, or in its own words for logprobs.
+    """
     streamed = body.get("stream") is True
-    if (streamed and body.get("tools")) or "n_probs" in body or openai.untouchable(endpoint, body):
+    own = body.get("verbose") or "n_probs" in body
+    if own or (streamed and body.get("tools")) or openai.untouchable(endpoint, body):
         return dict(body)
     asked = _asked(endpoint, body)
     shaped = dict(body) if asked is not None and asked >= 2 else openai.undoable(endpoint, body, top)

@@ -46,6 +46,7 @@ def test_inject_never_turns_a_stream_off():
     assert inject(CHAT, {"stream": True, "tools": [{}]}, 5) == {"stream": True, "tools": [{}]}
     assert inject(CHAT, {}, 5)["verbose"] is True
     assert inject(CHAT, {"n_probs": 3}, 5) == {"n_probs": 3}  # its own way of asking for logprobs
+    assert inject(CHAT, {"verbose": True}, 5) == {"verbose": True}  # the reply would show what we added
     assert "top_logprobs" not in inject(CHAT, {"logprobs": True}, 5)  # it gives twenty by itself
     assert inject(CHAT, {"logprobs": True, "top_logprobs": 0}, 5)["top_logprobs"] == 5
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.engines.conftest import llama
 from tests.traffic.conftest import certificate, state
 
-__all__ = ["certificate", "state"]
+__all__ = ["certificate", "llama", "state"]
