@@ -1,0 +1,121 @@
+"""A thousand connections that send next to nothing: each is closed by its deadline, and every good request is answered meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from proxy.config import Timeouts
+from proxy.counters import Slot
+from tests.wire.client import Wire, ask, parse, post
+from tests.wire.engine import Engine, always, reply
+from tests.wire.proxied import Proxy, proxied
+
+pytestmark = pytest.mark.slow
+
+CONNECTIONS = 1000
+HEAD, IDLE = 2.0, 3.0  # seconds; 10 and 300 by default
+ROUND = 1.0  # connections are looked at once a second
+SLACK = 5.0  # for a machine with other things to do
+LINE = b"POST /v1/completions HTTP/1.1\r\nHost: h\r\n"
+BODY = LINE + b"Content-Length: 1000\r\n\r\n"
+CHUNKED = LINE + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What is sent at once, and what goes on being sent, a byte every ``pause`` seconds (None: nothing)."""
+
+    name: str
+    first: bytes
+    trickle: bytes = b""
+    pause: float = 0.25
+    limit: float = HEAD
+
+
+ATTACKS = (
+    Attack("silence", b""),
+    Attack("half a line", b"GET /v1/mod"),
+    Attack("a trickling line", b"G", b"ET /" + b"a" * 1000),
+    Attack("trickling fields", LINE, b"X: " + b"y" * 1000),
+    Attack("fields one by one", LINE, b"X: y\r\n" * 200, 0.1),
+    Attack("blank lines", b"\r\n", b"\r\n" * 500),
+    Attack("no body", BODY, limit=IDLE),
+    Attack("half a body", BODY + b"x" * 500, limit=IDLE),
+    Attack("half a chunk", CHUNKED + b"100\r\nabc", limit=IDLE),
+    Attack("no last chunk", CHUNKED + b"3\r\nabc\r\n", limit=IDLE),
+)
+
+
+async def attack(proxy: Proxy, how: Attack) -> float:
+    """One connection; how long it was let live, in seconds."""
+    async with Wire(proxy.address) as wire:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        await wire.send(how.first)
+        reading = asyncio.ensure_future(wire.rest())
+        for place in range(len(how.trickle)):
+            if (await asyncio.wait({reading}, timeout=how.pause))[0]:
+                break
+            with contextlib.suppress(ConnectionError):
+                await wire.send(how.trickle[place : place + 1])
+        async with asyncio.timeout(how.limit + ROUND + 4 * SLACK):
+            said = await reading
+        assert said == b"" or parse(said).status == 408, (how.name, said)
+        return clock() - began
+
+
+def test_a_thousand_slow_connections_are_closed_and_good_requests_answered(state: Path) -> None:
+    lived: dict[str, list[float]] = {how.name: [] for how in ATTACKS}
+    good = 0
+
+    async def main() -> None:
+        nonlocal good
+        timeouts = Timeouts(head=HEAD, connect=2.0, idle=IDLE)
+        async with Engine(always(reply(b"good"))) as engine, proxied(engine.url, state, timeouts=timeouts) as proxy:
+
+            async def one(how: Attack) -> None:
+                lived[how.name].append(await attack(proxy, how))
+
+            attacks = [asyncio.ensure_future(one(ATTACKS[number % len(ATTACKS)])) for number in range(CONNECTIONS)]
+            attacking = asyncio.gather(*attacks)
+            while not attacking.done():
+                async with asyncio.timeout(SLACK):
+                    assert parse(await ask(proxy.address, post(b"{}"))).body == b"good"
+                good += 1
+                await asyncio.sleep(0.01)
+            await attacking
+            await proxy.until(Slot.CLIENT_CONNECTIONS, 0)
+            assert proxy.balanced()
+
+    uvloop.run(main())
+    print(f"\nslow heads and bodies: {CONNECTIONS} connections, {good} of {good} good requests answered meanwhile")
+    for how in ATTACKS:
+        assert len(lived[how.name]) == CONNECTIONS // len(ATTACKS)
+        print(
+            f"  {how.name}: limit {how.limit} s, closed after {min(lived[how.name]):.1f} to {max(lived[how.name]):.1f} s"
+        )
+        assert how.limit - ROUND <= min(lived[how.name]), how.name
+        assert max(lived[how.name]) <= how.limit + ROUND + SLACK, how.name
+    assert good > 20
+
+
+def test_a_slow_body_that_goes_on_is_not_cut(state: Path) -> None:
+    """Between two bytes the idle time runs; there is no limit for the whole, as an upload may take its time."""
+
+    async def main() -> None:
+        timeouts = Timeouts(head=0.5, connect=2.0, idle=0.8)
+        async with Engine(always(reply(b"good"))) as engine, proxied(engine.url, state, timeouts=timeouts) as proxy:
+            async with Wire(proxy.address) as wire:
+                await wire.send(LINE + b"Connection: close\r\nContent-Length: 10\r\n\r\n")
+                await wire.send(*(b"x" for _ in range(10)), pause=0.3)
+                async with asyncio.timeout(SLACK):
+                    assert parse(await wire.rest()).body == b"good"
+            assert engine.requests[0].body == b"x" * 10
+
+    uvloop.run(main())
