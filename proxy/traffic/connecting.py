@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
-P = TypeVar("P", bound=asyncio.Protocol)
+P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
 async def connected(protocol: P, connecting: Awaitable[object]) -> P:
