@@ -92,6 +92,7 @@ _DURATIONS = _REQUESTS + len(ENDPOINTS) * _CODES
 _DURATION_WIDTH = len(DURATION_EDGES) + 2  # buckets, +Inf, sum in microseconds
 _OVERHEADS = _DURATIONS + len(ENDPOINTS) * _DURATION_WIDTH
 _OVERHEAD_WIDTH = len(OVERHEAD_EDGES) + 2
+_FIRST_DURATION = DURATION_EDGES[0]
 SLOTS = _OVERHEADS + _OVERHEAD_WIDTH
 
 
@@ -163,7 +164,7 @@ class Counters:
         slots = self.slots
         slots[_REQUESTS + endpoint * _CODES + (code if 0 <= code < _CODES else 0)] += 1
         base = _DURATIONS + endpoint * _DURATION_WIDTH
-        slots[base + bisect_left(DURATION_EDGES, seconds)] += 1
+        slots[base if seconds <= _FIRST_DURATION else base + bisect_left(DURATION_EDGES, seconds)] += 1
         slots[base + _DURATION_WIDTH - 1] += int(seconds * 1e6)
 
     def overhead(self, seconds: float) -> None:

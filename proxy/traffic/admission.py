@@ -16,43 +16,44 @@ from proxy.traffic.sample import Standing, decide, fingerprint, position
 from proxy.traffic.service import Service, Snapshot
 
 KEY_HASH = b"x-parhelion-key"
+# Members of an enumeration cost a lookup each time they are named.
+_RECEIVED, _NOT_SAMPLED, _TAKEN, _OFFERED = map(int, (Slot.RECEIVED, Slot.NOT_SAMPLED, Slot.SAMPLED, Slot.OFFERED))
+_NOT, _SAMPLED = Standing.NOT_SAMPLED, Standing.SAMPLED
 
 
 def admit(service: Service, snapshot: Snapshot, head: RequestHead, route: Route, clock: float) -> Capture | None:
     """Count a request and open its capture; None when it is not sampled. ``clock`` is the monotonic clock now."""
     counters = service.counters
-    counters.add(Slot.RECEIVED)
-    if not route.mirrored or head.method != b"POST" or not snapshot.samples:
-        counters.add(Slot.NOT_SAMPLED)
+    slots = counters.slots
+    slots[_RECEIVED] += 1
+    if not snapshot.samples or not route.mirrored or head.method != b"POST":
+        slots[_NOT_SAMPLED] += 1
         return None
     if head.skip:
         counters.add(Slot.OPTED_OUT)
-        counters.add(Slot.NOT_SAMPLED)
+        slots[_NOT_SAMPLED] += 1
         return None
     sampling = snapshot.sampling
     number = service.number()
-    value = _header(head, snapshot.key_header)
+    value = None if snapshot.key_header is None else _header(head, snapshot.key_header)
     # A request without the sampling header has no key to share with others: it stands for itself.
     u = None if sampling.by == "conversation" else position(snapshot.salt, number.encode() if value is None else value)
-    standing = decide(sampling, u, head.path.decode("latin-1"))
-    match standing:
-        case Standing.NOT_SAMPLED:
-            counters.add(Slot.NOT_SAMPLED)
-            return None
-        case Standing.SAMPLED:
-            counters.add(Slot.SAMPLED)
-        case Standing.OFFERED:
-            counters.add(Slot.OFFERED)
+    if u is not None and not sampling.rules:
+        standing = _SAMPLED if u < sampling.rate else _NOT
+    else:
+        standing = decide(sampling, u, head.path.decode("latin-1"))
+    if standing is _NOT:
+        slots[_NOT_SAMPLED] += 1
+        return None
+    slots[_TAKEN if standing is _SAMPLED else _OFFERED] += 1
     return Capture(
-        counters, service.handoff, head, standing, incarnation=service.incarnation, number=number, u=u,
-        limit=snapshot.capture_bytes, started=time.time(), zero=clock, in_flight=service.open_exchanges,
-        key_hash=None if value is None else (KEY_HASH, fingerprint(snapshot.salt, value)),
+        counters, service.handoff, head, standing, service.incarnation, number, u,
+        snapshot.capture_bytes, time.time(), clock, service.open_exchanges,
+        None if value is None else (KEY_HASH, fingerprint(snapshot.salt, value)),
     )  # fmt: skip
 
 
-def _header(head: RequestHead, name: bytes | None) -> bytes | None:
-    if name is None:
-        return None
+def _header(head: RequestHead, name: bytes) -> bytes | None:
     for lower, _, value in head.fields:
         if lower == name:
             return value.strip(b" \t")

@@ -15,7 +15,7 @@ import struct
 import termios
 from enum import Enum
 from time import monotonic
-from typing import cast
+from typing import Any, cast
 
 import httptools
 
@@ -28,6 +28,7 @@ from proxy.traffic.relay import Relay
 from proxy.traffic.request_head import MAX_HEAD, RequestHead
 from proxy.traffic.routes import route_of
 from proxy.traffic.service import Service
+from proxy.traffic.writing import write
 
 _HIGH_WATER = 32 << 10
 _AHEAD = 64 << 10  # pipelined bytes held while a reply is open; then the client is no longer read
@@ -35,7 +36,7 @@ _LINGER = 2.0  # after a refusal: read on so that the answer is not lost to a re
 _VERSION = re.compile(rb"[^\r\n]* HTTP/([0-9]\.[0-9])(?:\r|\Z)")
 _RESET = struct.pack("ii", 1, 0)
 #: Starts a parser in the middle of a message whose head was understood but ended llhttp's work (an Upgrade offer that is ignored).
-_RESUME = b"POST / HTTP/1.1\r\nHost: x\r\n%b\r\n\r\n"
+_RESUME = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class _State(Enum):
@@ -45,6 +46,10 @@ class _State(Enum):
     CLOSING = 4
 
 
+# Members of an enumeration cost a lookup each time they are named.
+_HEAD, _BODY, _REPLY, _CLOSING = _State
+
+
 class ClientSide(asyncio.Protocol):
     """Made by the server for each accepted connection."""
 
@@ -52,15 +57,17 @@ class ClientSide(asyncio.Protocol):
         self._service = service
         self._transport: asyncio.Transport | None = None
         self._slice = -1
-        self._state = _State.HEAD
+        self._state = _HEAD
         self._relay: Relay | None = None
         self._held = b""  # of an unfinished head, or pipelined behind an open exchange
         self._remaining = 0  # body bytes still to come, with Content-Length
         self._chunked = False
         self._idle = service.snapshot.idle
         self._backlog = -1
+        self._paused = False
         self.deadline = 0.0
-        self._new_parser()
+        self._parser: Any = None
+        self._begin_head()
 
     def _new_parser(self) -> None:
         self._parser = httptools.HttpRequestParser(self)
@@ -78,8 +85,9 @@ class ClientSide(asyncio.Protocol):
 
     def write(self, pieces: list[bytes]) -> None:
         """Send bytes of a reply."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(pieces)
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            write(transport, pieces)
 
     def touch(self) -> None:
         """Something happened: the idle time starts anew."""
@@ -87,28 +95,30 @@ class ClientSide(asyncio.Protocol):
 
     def hold(self) -> None:
         """Read no more of the request for now."""
-        if self._transport is not None:
+        if self._transport is not None and not self._paused:
+            self._paused = True
             self._transport.pause_reading()
 
     def release(self) -> None:
         """Read on."""
-        if self._transport is not None:
+        if self._transport is not None and self._paused:
+            self._paused = False
             self._transport.resume_reading()
 
     def exchange_over(self, *, close: bool) -> None:
         """Go on to the next request, or close, now that the reply is written."""
         self._relay = None
-        if self._state is _State.CLOSING:
+        if self._state is _CLOSING:
             return
-        unread = self._state is _State.BODY or bool(self._held)
+        unread = self._state is _BODY or bool(self._held)
         if close or self._beyond or self._service.draining:
             self._close(linger=unread)
             return
-        self._state = _State.HEAD
+        self._state = _HEAD
         held, self._held = self._held, b""
-        self._begin_head()
-        self.touch()
-        self.release()
+        self.deadline = self._service.deadlines.now + self._idle
+        if self._paused:
+            self.release()
         if held:
             self._read_head(held)
 
@@ -129,7 +139,7 @@ class ClientSide(asyncio.Protocol):
 
     def drain(self) -> None:
         """Close now if no exchange is open; else after it."""
-        if self._state is _State.HEAD and not self._held:
+        if self._state is _HEAD and not self._held:
             self._close(linger=False)
 
     def abort(self) -> None:
@@ -141,14 +151,14 @@ class ClientSide(asyncio.Protocol):
         """Give up waiting; who is to blame depends on what was waited for."""
         relay = self._relay
         if relay is None:
-            if self._state is _State.HEAD and self._held:
+            if self._state is _HEAD and self._held:
                 self._service.counters.add(Slot.REFUSED_HEADS)
                 self.refuse(refusals.HEAD_TIMEOUT)
             else:
                 self.abort()
         elif self._progress():
             self.touch()
-        elif self._state is _State.BODY and self._transport is not None and self._transport.is_reading():
+        elif self._state is _BODY and self._transport is not None and self._transport.is_reading():
             relay.abandon(refusals.HEAD_TIMEOUT, Ended.CLIENT_GONE)
         else:
             relay.abandon(refusals.PRIMARY_TIMEOUT, Ended.CLIENT_GONE if self._backlog > 0 else Ended.PRIMARY_CUT)
@@ -176,23 +186,21 @@ class ClientSide(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on where the last bytes ended."""
-        match self._state:
-            case _State.HEAD:
-                self._read_head(data)
-            case _State.BODY:
-                self.touch()
-                self._read_body(data)
-            case _State.REPLY:
-                self._held += data
-                if len(self._held) > _AHEAD:
-                    self.hold()
-            case _State.CLOSING:
-                pass
+        state = self._state
+        if state is _HEAD:
+            self._read_head(data)
+        elif state is _BODY:
+            self.touch()
+            self._read_body(data)
+        elif state is _REPLY:
+            self._held += data
+            if len(self._held) > _AHEAD:
+                self.hold()
 
     def eof_received(self) -> bool:
         """Take the client for gone."""
         # A client that closes and one that only stops sending look the same; like other proxies we take both for gone.
-        if self._state is not _State.CLOSING:
+        if self._state is not _CLOSING:
             self._gone()
             self.abort()
         return False
@@ -250,6 +258,14 @@ class ClientSide(asyncio.Protocol):
             if not data:
                 return
             self.deadline = self._service.deadlines.now + self._service.snapshot.head
+            plain = request_head.read_plain(data)
+            if plain is not None:
+                head, end = plain
+                self._accept(head, data[end:], clock, upgrade=False)
+                return
+            self._begin_head()
+            if self._parser is None:
+                self._new_parser()
         block = self._held + data if known else data
         end = block.find(b"\r\n\r\n", max(0, known - 3)) + 4
         whole = end > 3
@@ -274,31 +290,35 @@ class ClientSide(asyncio.Protocol):
                 self._accept(head, block[end:], clock, upgrade=upgrade)
 
     def _accept(self, head: RequestHead, rest: bytes, clock: float, *, upgrade: bool) -> None:
-        service, snapshot = self._service, self._service.snapshot
+        service = self._service
+        snapshot = service.snapshot
         self._idle = snapshot.idle
         self._backlog = -1
-        self.touch()
+        self.deadline = service.deadlines.now + snapshot.idle
         route = route_of(head.path)
         capture = admit(service, snapshot, head, route, clock)
-        relay = self._relay = Relay(service, snapshot, self, head, route=route, capture=capture, began=clock)
+        relay = self._relay = Relay(service, snapshot, self, head, route, capture, clock)
         self._chunked = head.chunked
-        self._remaining = head.length or 0
-        if upgrade or self._remaining:
-            self._resume_parser(head)
+        self._remaining = length = head.length or 0
+        if length == len(rest) and not head.chunked and not upgrade:
+            self._state = _REPLY
+            self._parser = None if length else self._parser
+            relay.whole(rest)
+            return
+        if head.chunked:
+            if upgrade:
+                self._new_parser()
+                self._parser.feed_data(_RESUME)
+                self._fields = []
+        elif upgrade or self._remaining:
+            self._parser = None  # it stands in a message whose body is counted here, not parsed: uncopied, as it came
         if not head.has_body:
             self._request_over(rest)
         else:
-            self._state = _State.BODY
+            self._state = _BODY
             if rest:
                 self._read_body(rest)
         relay.start()
-
-    def _resume_parser(self, head: RequestHead) -> None:
-        # A body of known length is counted here, not parsed: it goes on as the bytes it came in, uncopied.
-        self._new_parser()
-        if head.chunked:
-            self._parser.feed_data(_RESUME % b"Transfer-Encoding: chunked")
-            self._fields = []
 
     def _read_body(self, data: bytes) -> None:
         relay = self._relay
@@ -335,9 +355,10 @@ class ClientSide(asyncio.Protocol):
 
     def _request_over(self, rest: bytes) -> None:
         assert self._relay is not None
-        self._state = _State.REPLY
+        self._state = _REPLY
         self._held = rest
-        self.release()
+        if self._paused:
+            self.release()
         self._relay.body_end()
 
     # -- ends
@@ -360,7 +381,7 @@ class ClientSide(asyncio.Protocol):
             relay.client_gone()
 
     def _close(self, *, linger: bool) -> None:
-        self._state = _State.CLOSING
+        self._state = _CLOSING
         self._held = b""
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -368,7 +389,7 @@ class ClientSide(asyncio.Protocol):
         if linger:
             self.deadline = self._service.deadlines.now + _LINGER
             transport.write_eof()
-            transport.resume_reading()
+            self.release()
         else:
             self.touch()
             transport.close()

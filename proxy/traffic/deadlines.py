@@ -30,6 +30,7 @@ class Deadlines:
         self._tick = round_seconds / _SLICES
         self._slices: list[set[Perishable]] = [set() for _ in range(_SLICES)]
         self._turn = 0
+        self._next = 0
         self._handle: asyncio.TimerHandle | None = None
         self._every: list[Callable[[float], None]] = []
         self.now = loop.time()
@@ -51,7 +52,7 @@ class Deadlines:
 
     def watch(self, thing: Perishable) -> int:
         """Look at a thing from now on; the returned slice number is what ``drop`` wants."""
-        number = min(range(_SLICES), key=lambda index: len(self._slices[index]))
+        self._next = number = (self._next + 1) % _SLICES
         self._slices[number].add(thing)
         return number
 

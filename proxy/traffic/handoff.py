@@ -21,6 +21,7 @@ _HIGH_WATER = 512 << 10  # with one more batch on top the transport holds less t
 _GATHER = 0.002  # how long finished exchanges gather into one write
 _FIRST_RETRY = 0.25
 _LONGEST_RETRY = 5.0
+_QUEUED, _QUEUED_BYTES, _HANDED_OVER = int(Slot.QUEUED), int(Slot.QUEUED_BYTES), int(Slot.HANDED_OVER)  # a member costs a lookup
 _HUNG = 30.0  # a judge that takes nothing for this long is left for a new connection: there may be a new judge
 
 
@@ -77,6 +78,7 @@ class Handoff:
         self._counters = counters
         self._limit = queue_bytes
         self._queue: deque[bytes] = deque()
+        self._queued = 0  # bytes in it
         self._held = 0  # bytes of captures still open
         self._partial: memoryview | None = None  # rest of a frame whose first slice has gone out
         self._line: _Line | None = None
@@ -96,21 +98,24 @@ class Handoff:
 
     def hold(self, size: int) -> bool:
         """Take ``size`` bytes (negative: give back) of the budget for an open capture; false, and nothing taken, when there is no room."""
-        if size > 0 and self._held + self._counters[Slot.QUEUED_BYTES] + size > self._limit:
+        held = self._held + size
+        if size > 0 and held + self._queued > self._limit:
             return False
-        self._held += size
+        self._held = held
         return True
 
     def offer(self, exchange: Exchange) -> None:
         """Queue an exchange, or drop and count it. Never waits, never raises."""
-        counters = self._counters
         frame = encode_frame(exchange)
-        if self._closed or self._held + counters[Slot.QUEUED_BYTES] + len(frame) > self._limit:
-            counters.add(Slot.SHED_QUEUE)
+        queued = self._queued + len(frame)
+        if self._closed or self._held + queued > self._limit:
+            self._counters.add(Slot.SHED_QUEUE)
             return
         self._queue.append(frame)
-        counters.add(Slot.QUEUED)
-        counters.add(Slot.QUEUED_BYTES, len(frame))
+        self._queued = queued
+        slots = self._counters.slots
+        slots[_QUEUED] += 1
+        slots[_QUEUED_BYTES] = queued
         if self._gathering is None and self._line is not None:
             self._gathering = self._loop.call_later(_GATHER, self._gathered)
 
@@ -136,9 +141,9 @@ class Handoff:
         self._gathering = None
         if self._connecting is not None:
             await asyncio.gather(self._connecting, return_exceptions=True)
-        while self._queue:
-            self._unqueue(self._queue.popleft())
-            self._counters.add(Slot.SHED_QUEUE)
+        self._counters.add(Slot.SHED_QUEUE, len(self._queue))
+        self._unqueued(len(self._queue), self._queued)
+        self._queue.clear()
         if self._line is not None:
             await self._line.end(end - self.now())
 
@@ -189,10 +194,11 @@ class Handoff:
             batch.append(self._partial[:_BATCH])
             size = len(batch[0])
             self._partial = self._partial[size:] if size < len(self._partial) else None
+        begun = taken = 0
         while self._queue and size < _BATCH:
             frame = self._queue.popleft()
-            self._unqueue(frame)
-            self._counters.add(Slot.HANDED_OVER)
+            begun += 1
+            taken += len(frame)
             room = _BATCH - size
             if len(frame) > room:
                 self._partial = memoryview(frame)[room:]
@@ -200,8 +206,12 @@ class Handoff:
                 break
             batch.append(frame)
             size += len(frame)
+        self._unqueued(begun, taken)
+        self._counters.slots[_HANDED_OVER] += begun
         return b"".join(batch)
 
-    def _unqueue(self, frame: bytes) -> None:
-        self._counters.add(Slot.QUEUED, -1)
-        self._counters.add(Slot.QUEUED_BYTES, -len(frame))
+    def _unqueued(self, frames: int, size: int) -> None:
+        self._queued -= size
+        slots = self._counters.slots
+        slots[_QUEUED] -= frames
+        slots[_QUEUED_BYTES] = self._queued

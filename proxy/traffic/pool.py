@@ -49,7 +49,7 @@ class Pool:
         """Attach a connection to the relay: an idle one now, or a new one soon."""
         while self._idle:
             connection = self._idle.pop()
-            if connection.usable(self.loop.time()):
+            if connection.usable(self.deadlines.now):
                 connection.serve(relay)
                 return
             connection.close()
@@ -71,7 +71,7 @@ class Pool:
         if self._retired or span <= 0:
             connection.close()
             return
-        connection.deadline = self.loop.time() + span
+        connection.deadline = self.deadlines.now + span
         self._idle.append(connection)
 
     def opened(self, connection: PrimarySide) -> None:

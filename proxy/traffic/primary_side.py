@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from proxy.traffic.reply_reader import ReplyReader
+from proxy.traffic.writing import write
 
 if TYPE_CHECKING:
     from proxy.traffic.pool import Pool
@@ -35,6 +36,7 @@ class PrimarySide(asyncio.BufferedProtocol):
         self._slice = -1
         self.deadline = float("inf")
         self.reused = False
+        self._held = False  # not read for now
         self.closed = asyncio.Event()
 
     @property
@@ -55,16 +57,19 @@ class PrimarySide(asyncio.BufferedProtocol):
 
     def send(self, pieces: list[bytes]) -> None:
         """Write bytes of the request."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(pieces)
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            write(transport, pieces)
 
     def pause_reading(self) -> None:
         """Read no more for now: the client does not keep up."""
+        self._held = True
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
         """Read on."""
+        self._held = False
         if self._transport is not None:
             self._transport.resume_reading()
 
@@ -109,14 +114,15 @@ class PrimarySide(asyncio.BufferedProtocol):
         clock = monotonic()
         reader = self._reader
         reader.feed(data)
-        if reader.heads or reader.pieces:
-            relay.reply(reader.heads, reader.pieces, clock)
+        over = reader.complete
+        if over or reader.heads or reader.pieces:
+            relay.reply(reader.heads, reader.pieces, clock, data if reader.whole_chunks else None, over=over)
             if self._relay is None:  # the relay broke off
                 return
         if reader.faulty:
             self.abort()
             relay.primary_faulty()
-        elif reader.complete:
+        elif over:
             self._over(relay, clock)
 
     def eof_received(self) -> bool:
@@ -148,7 +154,8 @@ class PrimarySide(asyncio.BufferedProtocol):
         self._relay = None
         if reader.keep and not reader.extra and relay.request_sent:
             self.reused = True
-            self.resume_reading()
+            if self._held:
+                self.resume_reading()
             self._pool.give_back(self, reader.head.patience)
         else:
             self.abort()

@@ -34,6 +34,8 @@ _REPLAYABLE = 64 << 10  # a larger body is not kept for a second sending
 _WAITING = 64 << 10  # body bytes that may wait for a connection before the client is held
 _SMALL = 4096  # below this a chunk is joined with its frame, above it is written by reference
 _STREAM_ENDS = (b"data: [DONE]\n\n", b"data: [DONE]\r\n\r\n", b"data:[DONE]\n\n")
+# Members of an enumeration cost a lookup each time they are named.
+_NONE, _LENGTH, _CHUNKED, _CLOSE = Framing
 _CLIENT_CLOSED = 499  # nginx's code for "client closed request"
 
 
@@ -42,17 +44,18 @@ class Relay:
 
     __slots__ = (
         "_asked", "_began", "_blocked", "_capture", "_client", "_close", "_framing", "_head", "_injection", "_last", "_over", "_primary",
-        "_replay", "_route", "_service", "_snapshot", "_status", "_stream", "_waiting", "_waiting_size", "began_reply", "method",
+        "_replay", "_route", "_service", "_snapshot", "_status", "_stream", "_waiting", "_waiting_size", "began_reply", "body_ended", "method",
         "request_sent",
     )  # fmt: skip
 
     def __init__(
-        self, service: Service, snapshot: Snapshot, client: ClientSide, head: RequestHead, *, route: Route,
+        self, service: Service, snapshot: Snapshot, client: ClientSide, head: RequestHead, route: Route,
         capture: Capture | None, began: float,
     ) -> None:  # fmt: skip
         self.method = head.method
         self.request_sent = False
         self.began_reply = False
+        self.body_ended = False  # its last byte has been written
         self._service = service
         self._snapshot = snapshot
         self._client = client
@@ -61,13 +64,12 @@ class Relay:
         self._capture = capture
         self._began = began
         self._primary: PrimarySide | None = None
-        self._waiting: list[bytes] = []
         self._waiting_size = 0
         self._replay: list[bytes] | None = [] if head.method in _IDEMPOTENT else None
         self._injection: Injection | None = None
         self._blocked = False
         self._status = 0
-        self._framing = Framing.NONE
+        self._framing = _NONE
         self._close = False
         self._stream = False
         self._last = b""  # of a stream: the latest piece
@@ -76,8 +78,11 @@ class Relay:
         service.open_exchanges += 1
         if snapshot.inject is not None and capture is not None and route.generates and _enlargeable(head):
             self._injection = Injection(snapshot.inject, route.endpoint, snapshot.capture_bytes)
+            self._waiting: list[bytes] = []
         else:
-            self._queue(request_head.write(head, snapshot.origin, keep_host=snapshot.keep_host))
+            self._waiting = [request_head.write(head, snapshot.origin, keep_host=snapshot.keep_host)]
+            if self._replay is not None:
+                self._replay += self._waiting
 
     # -- the request, from the client side
 
@@ -85,6 +90,20 @@ class Relay:
         """Ask for a connection; while ``inject`` gathers the body there is nothing to send yet."""
         if self._injection is None:
             self._ask()
+
+    def whole(self, body: bytes) -> None:
+        """Take a request whose body, empty or not, has come with its head; stands for ``start``, ``body`` and ``body_end``."""
+        if self._injection is not None or self._replay is not None:
+            if body:
+                self.body(body)
+            self.body_end()
+            return
+        if body:
+            if self._capture is not None:
+                self._capture.request(body)
+            self._waiting.append(body)
+        self.request_sent = True
+        self._ask()
 
     def body(self, piece: bytes) -> None:
         """Take a piece of the request's body."""
@@ -174,9 +193,15 @@ class Relay:
             self._client.touch()
             self._client.release()
 
-    def reply(self, heads: list[ReplyHead], pieces: list[bytes], clock: float) -> None:
-        """Pass on what one read brought, in order and in one write."""
-        self._client.touch()
+    def reply(
+        self, heads: list[ReplyHead], pieces: list[bytes], clock: float, chunks: bytes | None = None, *, over: bool = False
+    ) -> None:
+        """Pass on what one read brought, in order and in one write.
+
+        ``chunks`` are its very bytes when they are whole chunks, ``over`` says that they end the reply.
+        """
+        client = self._client
+        client.touch()
         out: list[bytes] = []
         for head in heads:
             if head.interim:
@@ -187,28 +212,35 @@ class Relay:
                 return
             else:
                 self._take_head(head, out, clock)
-        capture, injection = self._capture, self._injection
-        for piece in pieces:
-            if capture is not None:
-                capture.reply(piece, clock)
-            if injection is None:
-                self._frame(piece, out)
-            else:
-                self._emit(*injection.piece(piece), out)
         if pieces:
             self._last = pieces[-1]
+            if self._capture is not None:
+                # What one read brought arrived at one time: it is one piece.
+                self._capture.reply(self._last if len(pieces) == 1 else b"".join(pieces), clock)
+        injection = self._injection
+        if injection is not None:
+            for piece in pieces:
+                self._emit(*injection.piece(piece), out)
+        elif chunks is not None and self._framing is _CHUNKED:
+            out.append(chunks)
+            self.body_ended = over
+        elif self._framing is _CHUNKED:
+            for piece in pieces:
+                self._frame(piece, out)
+        else:
+            out += pieces
+        if over and not self.body_ended:
+            self._end_body(out)
         if out:
-            self._client.write(out)
+            client.write(out)
 
     def reply_over(self, clock: float) -> None:
         """End a whole reply."""
-        out: list[bytes] = []
-        if self._injection is not None:
-            self._emit(*self._injection.end(), out)
-        if self._framing is Framing.CHUNKED:
-            out.append(b"0\r\n\r\n")
-        if out:
-            self._client.write(out)
+        if not self.body_ended:
+            out: list[bytes] = []
+            self._end_body(out)
+            if out:
+                self._client.write(out)
         close = self._close
         self._finish(Ended.COMPLETE, code=self._status, clock=clock)
         self._client.exchange_over(close=close)
@@ -228,6 +260,13 @@ class Relay:
         self._fail(refusals.PRIMARY_PROTOCOL, Ended.PRIMARY_CUT if self._status else Ended.NO_REPLY)
 
     # -- inside
+
+    def _end_body(self, out: list[bytes]) -> None:
+        self.body_ended = True
+        if self._injection is not None:
+            self._emit(*self._injection.end(), out)
+        if self._framing is _CHUNKED:
+            out.append(b"0\r\n\r\n")
 
     def _wanted(self, body: Json) -> bool:
         capture, snapshot = self._capture, self._snapshot
@@ -290,7 +329,7 @@ class Relay:
     def _take_head(self, head: ReplyHead, out: list[bytes], clock: float) -> None:
         self._status = head.status
         if self._capture is not None:
-            self._capture.reply_head(head.status, head.fields, clock)
+            self._capture.reply_head(head.status, head.lines, clock)
         if head.stream:
             self._stream = True
             self._service.counters.add(Slot.OPEN_STREAMS)
@@ -300,11 +339,12 @@ class Relay:
 
     def _write_head(self, head: ReplyHead, out: list[bytes]) -> None:
         minor = self._head.minor
-        self._framing = reply_head.towards_client(head.framing, minor)
+        framing = head.framing
+        self._framing = framing if framing is _LENGTH else reply_head.towards_client(framing, minor)
         # An early reply leaves request bytes unread on the connection: nobody could tell where the next request starts.
         self._close = (
             not self._head.keep_alive
-            or self._framing is Framing.CLOSE
+            or self._framing is _CLOSE
             or not self.request_sent
             or self._service.draining
         )

@@ -13,11 +13,14 @@ from enum import Enum
 
 from msgspec import Struct
 
-from proxy.traffic.request_head import HOP_BY_HOP, UNSTRIPPABLE, Field
+from proxy.traffic import plain_head
+from proxy.traffic.plain_head import Field
+from proxy.traffic.request_head import HOP_BY_HOP, MAX_HEAD, UNSTRIPPABLE
 
 _SPECIAL = HOP_BY_HOP | {b"content-length", b"transfer-encoding"}
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
+_CODED = re.compile(rb"\r\ntransfer-encoding:", re.IGNORECASE)
 _PATIENCE = re.compile(rb"(?i:timeout)=([0-9]{1,6})")
 
 
@@ -33,17 +36,22 @@ class Framing(Enum):
 class ReplyHead(Struct, frozen=True):
     """An accepted reply head.
 
-    ``fields`` are the end-to-end ones, with Transfer-Encoding kept as a place holder when it was there. ``patience`` is how long the peer
-    says it keeps an idle connection, in seconds.
+    ``lines`` are the end-to-end fields, each after a CRLF, with Transfer-Encoding kept as a place holder when it was there. ``patience`` is how
+    long the peer says it keeps an idle connection, in seconds.
     """
 
     status: int
     reason: bytes
-    fields: list[Field]
+    lines: bytes
     framing: Framing
     length: int | None
     stream: bool
     patience: float | None = None
+
+    @property
+    def fields(self) -> list[Field]:
+        """The end-to-end fields."""
+        return plain_head.fields(self.lines)
 
     @property
     def interim(self) -> bool:
@@ -98,7 +106,20 @@ def read(status: int, reason: bytes, raw_fields: list[tuple[bytes, bytes]], meth
     if strip:
         fields = [field for field in fields if field[0] not in strip]
     framing = _framing(status, method, length, chunked=chunked)
-    return ReplyHead(status, reason, fields, framing, length, stream, patience)
+    return ReplyHead(status, reason, plain_head.lines(fields), framing, length, stream, patience)
+
+
+def read_plain(data: bytes, method: bytes) -> tuple[ReplyHead, bool, int] | None:
+    """Read the head that ``data`` begins with, when it is whole, in plain spelling and states a length; else None.
+
+    Returned with it: whether the peer keeps the connection, and where the head ends.
+    """
+    found = plain_head.reply(data, MAX_HEAD)
+    if found is None:
+        return None
+    status, reason, lines, length, stream, keep, end = found
+    framing = Framing.NONE if method == b"HEAD" else Framing.LENGTH
+    return ReplyHead(status, reason, lines, framing, length, stream), keep, end
 
 
 def _framing(status: int, method: bytes, length: int | None, *, chunked: bool) -> Framing:
@@ -121,20 +142,15 @@ def towards_client(framing: Framing, minor: int) -> Framing:
 
 def write(head: ReplyHead, minor: int, *, close: bool) -> bytes:
     """Write the head for a client of HTTP/1.``minor``; ``close`` announces that the connection ends after this reply."""
-    lines = [b"HTTP/1.1 %d %b" % (head.status, head.reason)]
-    placed = False
-    for lower, name, value in head.fields:
-        if lower == b"transfer-encoding":
-            if not minor:
-                continue
-            placed = True
-        lines.append(b"%b: %b" % (name, value))
-    if not placed and towards_client(head.framing, minor) is Framing.CHUNKED:
-        lines.append(b"Transfer-Encoding: chunked")
+    lines = head.lines
+    framing = head.framing
+    if framing is Framing.CLOSE and minor:
+        lines += b"\r\nTransfer-Encoding: chunked"
+    elif not minor and _CODED.search(lines):
+        lines = plain_head.lines([field for field in head.fields if field[0] != b"transfer-encoding"])
     if close and not head.interim:
-        lines.append(b"Connection: close")
-    lines.append(b"\r\n")
-    return b"\r\n".join(lines)
+        lines += b"\r\nConnection: close"
+    return b"HTTP/1.1 %d %b%b\r\n\r\n" % (head.status, head.reason, lines)
 
 
 def with_length(head: ReplyHead, length: int) -> ReplyHead:
@@ -143,10 +159,13 @@ def with_length(head: ReplyHead, length: int) -> ReplyHead:
         return head
     stated = b"%d" % length
     fields = [(lower, name, stated if lower == b"content-length" else value) for lower, name, value in head.fields]
-    return ReplyHead(head.status, head.reason, fields, Framing.LENGTH, length, head.stream, head.patience)
+    return ReplyHead(
+        head.status, head.reason, plain_head.lines(fields), Framing.LENGTH, length, head.stream, head.patience
+    )
 
 
 def as_chunked(head: ReplyHead) -> ReplyHead:
     """Return the same head for a body whose length is not known yet."""
-    fields = [field for field in head.fields if field[0] != b"content-length"]
-    return ReplyHead(head.status, head.reason, fields, Framing.CHUNKED, None, head.stream)
+    fields = [field for field in head.fields if field[0] not in (b"content-length", b"transfer-encoding")]
+    fields.append((b"transfer-encoding", b"Transfer-Encoding", b"chunked"))
+    return ReplyHead(head.status, head.reason, plain_head.lines(fields), Framing.CHUNKED, None, head.stream)

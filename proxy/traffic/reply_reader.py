@@ -6,22 +6,31 @@ peer's. What is not understood makes the reply ``faulty``; it is never guessed. 
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import httptools
 
 from proxy.traffic import reply_head
 from proxy.traffic.reply_head import Framing, ReplyHead
 from proxy.traffic.request_head import MAX_HEAD
 
+_CHUNK = re.compile(rb"([1-9a-fA-F][0-9a-fA-F]{0,6})\r\n")
+
 
 class ReplyReader:
     """``begin`` one reply, ``feed`` what arrives, look at the attributes.
 
     ``heads`` and ``pieces`` are what the last feed brought (interim heads first, then the one in ``head``); ``complete`` and ``faulty`` end
-    a reply; ``extra`` tells of bytes after its end, ``keep`` whether the peer keeps the connection.
+    a reply; ``extra`` tells of bytes after its end, ``keep`` whether the peer keeps the connection. ``whole_chunks`` is true when the last feed was
+    nothing but whole chunks in plain spelling, so that its bytes may be passed on as they are.
     """
 
     __slots__ = (
+        "_aligned",
+        "_chunks",
         "_fields",
+        "_left",
         "_method",
         "_parser",
         "_quiet",
@@ -33,29 +42,68 @@ class ReplyReader:
         "heads",
         "keep",
         "pieces",
+        "whole_chunks",
     )
 
     def __init__(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: Any = None
+        self._chunks = 0
         self.begin(b"GET")
 
     def begin(self, method: bytes) -> None:
         """Expect the reply to a request of ``method``."""
         self._method = method
-        self._reason = b""
-        self._fields: list[tuple[bytes, bytes]] = []
         self._quiet = 0  # bytes since the last body byte: heads and trailers are bounded by this
+        self._left = -1  # body bytes still to come, when the parser is not needed for them
         self.head: ReplyHead | None = None
         self.heads: list[ReplyHead] = []
         self.pieces: list[bytes] = []
-        self.complete = False
-        self.faulty = False
-        self.extra = False
-        self.keep = False
+        self.complete = self.faulty = self.extra = self.keep = self.whole_chunks = False
+        self._aligned = False  # a chunked body has begun, and every feed of it so far ended with a chunk
 
     def feed(self, data: bytes) -> None:
         """Read what arrived. Never raises for what a peer sends."""
+        if self._left >= 0:
+            self.heads = []
+            self._count(data)
+            return
+        if self._aligned and (found := _CHUNK.match(data)) is not None:
+            begin = found.end()
+            if len(data) == begin + int(found[1], 16) + 2 and data.endswith(b"\r\n"):
+                # One whole chunk, the rule for a paced stream: the parser, which stands between two chunks, need not see it.
+                self.heads, self.pieces, self.whole_chunks = [], [data[begin:-2]], True
+                self._quiet = 0
+                return
+        if self.head is None and not self._quiet and (found := reply_head.read_plain(data, self._method)) is not None:
+            head, self.keep, end = found
+            self.head = head
+            self.heads = [head]
+            self._left = head.length or 0 if head.framing is Framing.LENGTH else 0
+            self._count(data[end:])
+            return
+        self._parse(data)
+
+    def _count(self, data: bytes) -> None:
+        """Take bytes of a body of known length."""
+        if self.complete:
+            self.pieces = []
+            self.extra = True
+            return
+        left = self._left - len(data)
+        if left <= 0:
+            self.complete = True
+            if left:
+                self.extra = True
+                data = data[:left]
+        self._left = max(left, 0)
+        self.pieces = [data] if data else []
+
+    def _parse(self, data: bytes) -> None:
         self.heads, self.pieces = [], []
+        self._chunks = 0
+        self.whole_chunks = False
+        if self._parser is None:
+            self._parser = httptools.HttpResponseParser(self)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -66,6 +114,26 @@ class ReplyReader:
         self._quiet = 0 if self.pieces else self._quiet + len(data)
         if self._quiet > MAX_HEAD and not self.complete:
             self.faulty = True
+        if self._aligned or (self.heads and self.head is not None and self.head.framing is Framing.CHUNKED):
+            self._align(data)
+
+    def _align(self, data: bytes) -> None:
+        """See whether this feed was whole chunks to the byte.
+
+        The parser tells pieces and ends of chunks, not the bytes between them: only when these add up to the plain spelling was there no
+        extension, trailer or leading zero among them.
+        """
+        size = 5 if self.complete else 0  # 0, two line ends
+        for piece in self.pieces:
+            length = len(piece)
+            size += length + 4 + (length.bit_length() + 3 >> 2)
+        begin = 0
+        if self.heads:  # where the head ended is known only when it came in this one feed
+            begin = data.find(b"\r\n\r\n") + 4 if data.startswith(b"HTTP/") else -1
+        whole = self._chunks == len(self.pieces) + self.complete and begin + size == len(data)
+        whole = whole and not self.extra and not self.faulty
+        self.whole_chunks = whole and not self.heads
+        self._aligned = whole and not self.complete
 
     @property
     def silent(self) -> bool:
@@ -112,7 +180,7 @@ class ReplyReader:
         if self._method == b"HEAD":
             # llhttp does not know the method and would wait for a body.
             self.complete = True
-            self._parser = httptools.HttpResponseParser(self)
+            self._parser = None
 
     def on_body(self, piece: bytes) -> None:
         """Collect a piece of the body."""
@@ -120,6 +188,10 @@ class ReplyReader:
             self.extra = True
         else:
             self.pieces.append(piece)
+
+    def on_chunk_complete(self) -> None:
+        """Count the ends of chunks."""
+        self._chunks += 1
 
     def on_message_complete(self) -> None:
         """Note the end; an interim reply's is none."""

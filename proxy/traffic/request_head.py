@@ -16,14 +16,13 @@ import re
 
 from msgspec import Struct
 
+from proxy.traffic import plain_head
 from proxy.traffic.origin import Origin
+from proxy.traffic.plain_head import Field
 from proxy.traffic.refusals import BAD_FRAMING, BAD_HOST, BAD_TARGET, BAD_VERSION, HEAD_TOO_LARGE, MALFORMED, Refusal
 
 MAX_HEAD = 64 << 10  # nginx: 4 x 8 KiB, Envoy: 60 KiB, Node: 16 KiB; long cookies and tokens exist in front of engines
 MAX_FIELDS = 200  # Envoy: 100, Apache: 100, haproxy: 101
-
-#: (lower-cased name, name as sent, value)
-Field = tuple[bytes, bytes, bytes]
 
 HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"te", b"trailer", b"upgrade"})  # and everything named Proxy-*
 _SPECIAL = HOP_BY_HOP | {b"host", b"content-length", b"transfer-encoding", b"expect", b"x-parhelion"}
@@ -38,19 +37,26 @@ _LENGTH = re.compile(rb"[0-9]{1,18}")
 class RequestHead(Struct, frozen=True):
     """An accepted head.
 
-    ``fields`` are the end-to-end ones in order, case and duplicates as sent; Transfer-Encoding stays in it as a place holder when the
-    body is ``chunked``. ``length`` is the body's length in bytes, None without Content-Length.
+    ``lines`` are the end-to-end fields in order, case and duplicates as sent, each after a CRLF; Transfer-Encoding stays among them as a place
+    holder when the body is ``chunked``. ``host`` is the one of them to be replaced, empty when there is none. ``length`` is the body's length in
+    bytes, None without Content-Length.
     """
 
     method: bytes
     target: bytes
     minor: int
-    fields: list[Field]
+    lines: bytes
+    host: bytes
     length: int | None
-    chunked: bool
-    keep_alive: bool
-    expects_continue: bool
-    skip: bool
+    chunked: bool = False
+    keep_alive: bool = True
+    expects_continue: bool = False
+    skip: bool = False
+
+    @property
+    def fields(self) -> list[Field]:
+        """The end-to-end fields."""
+        return plain_head.fields(self.lines)
 
     @property
     def has_body(self) -> bool:
@@ -74,6 +80,7 @@ def read(line: bytes, raw_fields: list[tuple[bytes, bytes]]) -> RequestHead | Re
     kept: list[Field] = []
     options: set[bytes] = set()
     hosts = 0
+    host = b""
     length: int | None = None
     chunked = expects_continue = skip = False
     for name, value in raw_fields:
@@ -87,6 +94,7 @@ def read(line: bytes, raw_fields: list[tuple[bytes, bytes]]) -> RequestHead | Re
             hosts += 1
             if not _HOST.fullmatch(value):
                 return BAD_HOST
+            host = plain_head.line(name, value)
         elif lower == b"content-length":
             # RFC 9112 section 6.3: a repeated or invalid length is an unrecoverable error.
             if length is not None or not _LENGTH.fullmatch(value):
@@ -115,7 +123,18 @@ def read(line: bytes, raw_fields: list[tuple[bytes, bytes]]) -> RequestHead | Re
     if strip:
         kept = [field for field in kept if field[0] not in strip]
     keep_alive = bool(minor) and b"close" not in options
-    return RequestHead(method, target, minor, kept, length, chunked, keep_alive, expects_continue, skip)
+    return RequestHead(
+        method, target, minor, plain_head.lines(kept), host, length, chunked, keep_alive, expects_continue, skip
+    )
+
+
+def read_plain(data: bytes) -> tuple[RequestHead, int] | None:
+    """Read the head that ``data`` begins with and say where it ends, when it is whole and in plain spelling; else None."""
+    found = plain_head.request(data, MAX_FIELDS, MAX_HEAD)
+    if found is None:
+        return None
+    method, target, lines, host, length, keep, end = found
+    return RequestHead(method, target, 1, lines, host, length, keep_alive=keep), end
 
 
 def _read_line(line: bytes) -> tuple[bytes, bytes, int] | Refusal:
@@ -139,19 +158,13 @@ def write(head: RequestHead, origin: Origin, *, keep_host: bool) -> bytes:
 
     ``keep_host`` sends the client's Host; otherwise the origin's stands in its place. A request without one (HTTP/1.0) gets the origin's.
     """
-    target = origin.prefix + head.target if head.target != b"*" else head.target
-    lines = [b"%b %b HTTP/1.1" % (head.method, target)]
-    unhosted = True
-    for lower, name, value in head.fields:
-        if lower == b"host":
-            unhosted = False
-            lines.append(b"%b: %b" % (name, value if keep_host else origin.host))
-        else:
-            lines.append(b"%b: %b" % (name, value))
-    if unhosted:
-        lines.append(b"Host: %b" % origin.host)
-    lines.append(b"\r\n")
-    return b"\r\n".join(lines)
+    prefix = origin.prefix if head.target != b"*" else b""
+    lines = head.lines
+    if not head.host:
+        lines = b"%b\r\nHost: %b" % (lines, origin.host)
+    elif not keep_host:
+        lines = lines.replace(head.host, b"%b: %b" % (head.host.partition(b":")[0], origin.host), 1)
+    return b"%b %b%b HTTP/1.1%b\r\n\r\n" % (head.method, prefix, head.target, lines)
 
 
 def with_body(head: RequestHead, length: int, overrides: dict[bytes, bytes]) -> RequestHead:
@@ -163,6 +176,6 @@ def with_body(head: RequestHead, length: int, overrides: dict[bytes, bytes]) -> 
     fields += [(name, name, value) for name, value in overrides.items()]
     fields.append((b"content-length", b"content-length", b"%d" % length))
     return RequestHead(
-        head.method, head.target, head.minor, fields, length, chunked=False,
-        keep_alive=head.keep_alive, expects_continue=False, skip=head.skip,
+        head.method, head.target, head.minor, plain_head.lines(fields), head.host, length,
+        keep_alive=head.keep_alive, skip=head.skip,
     )  # fmt: skip

@@ -17,6 +17,7 @@ import orjson
 
 from proxy.config import Rule, Sampling
 
+_ULP = 2.0**-53
 _KEY_BYTES = 64  # BLAKE2b's longest key (RFC 7693)
 
 
@@ -30,14 +31,18 @@ class Standing(Enum):
 
 def position(salt: str, key: bytes) -> float:
     """Where a key stands in [0, 1): the top 53 bits of a 64-bit keyed BLAKE2b, uniform over keys and exact as a double."""
-    digest = hashlib.blake2b(key, digest_size=8, key=_secret(salt)).digest()
-    return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
+    hashed = _keyed(salt).copy()
+    hashed.update(key)
+    return (int.from_bytes(hashed.digest(), "big") >> 11) * _ULP
 
 
 @lru_cache(maxsize=8)
-def _secret(salt: str) -> bytes:
+def _keyed(salt: str) -> hashlib.blake2b:
+    """The hash with the key taken in; to be copied."""
     secret = salt.encode()
-    return secret if len(secret) <= _KEY_BYTES else hashlib.blake2b(secret).digest()
+    return hashlib.blake2b(
+        digest_size=8, key=secret if len(secret) <= _KEY_BYTES else hashlib.blake2b(secret).digest()
+    )
 
 
 def fingerprint(salt: str, key: bytes) -> bytes:

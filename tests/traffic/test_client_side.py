@@ -35,6 +35,9 @@ class Transport:
         self.written = b""
         self.closed = False
 
+    def write(self, piece: bytes) -> None:
+        self.written += piece
+
     def writelines(self, pieces: list[bytes]) -> None:
         self.written += b"".join(pieces)
 
@@ -68,7 +71,7 @@ class Primary:
     def answer(self) -> None:
         while self.waiting and self.waiting[0].request_sent:
             relay = self.waiting.pop(0)
-            relay.reply([ReplyHead(200, b"OK", [], Framing.CHUNKED, None, stream=False)], [b"x"], 0.0)
+            relay.reply([ReplyHead(200, b"OK", b"", Framing.CHUNKED, None, stream=False)], [b"x"], 0.0)
             relay.reply_over(0.0)
 
     def __getattr__(self, name: str) -> Any:

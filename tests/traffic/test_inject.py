@@ -300,6 +300,6 @@ def _stripped(pieces: list[bytes]) -> bytes:
     injection = Injection(dialect("vllm"), "chat_completions", 1 << 20)
     injection.gather(json.dumps(CLIENT).encode())
     assert injection.shape(lambda _: True) is not None
-    head = ReplyHead(200, b"OK", [], Framing.CHUNKED, None, stream=True)
+    head = ReplyHead(200, b"OK", b"", Framing.CHUNKED, None, stream=True)
     assert injection.head(head) is head
     return b"".join(injection.piece(piece)[1] for piece in pieces) + injection.end()[1]

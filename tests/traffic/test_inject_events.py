@@ -28,7 +28,7 @@ def stripped(*pieces: bytes, limit: int = 1 << 20, body: dict = CLIENT) -> bytes
     injection = Injection(dialect("openai"), "chat_completions", limit)
     injection.gather(json.dumps(body).encode())
     assert injection.shape(lambda _: True) is not None
-    injection.head(ReplyHead(200, b"OK", [], Framing.CHUNKED, None, stream=True))
+    injection.head(ReplyHead(200, b"OK", b"", Framing.CHUNKED, None, stream=True))
     return b"".join(injection.piece(piece)[1] for piece in pieces) + injection.end()[1]
 
 

@@ -1,0 +1,17 @@
+"""How pieces are given to a transport: small ones as one, since the loop writes a single buffer with less work than a list."""
+
+from __future__ import annotations
+
+import asyncio
+
+_JOINED = 16 << 10  # below this copying costs less than a list of buffers does
+
+
+def write(transport: asyncio.WriteTransport, pieces: list[bytes]) -> None:
+    """Write pieces in their order."""
+    if len(pieces) == 1:
+        transport.write(pieces[0])
+    elif sum(map(len, pieces)) <= _JOINED:
+        transport.write(b"".join(pieces))
+    else:
+        transport.writelines(pieces)
