@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import hypothesis
 import pytest
+
+# Machines are shared: how long one example took says nothing of the code.
+hypothesis.settings.register_profile("shared", deadline=None)
+hypothesis.settings.load_profile("shared")
 
 pytest_plugins = ["tests.engine_fixtures", "tests.figures"]
 

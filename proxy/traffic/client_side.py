@@ -260,8 +260,8 @@ class ClientSide(asyncio.Protocol):
             self.deadline = self._service.deadlines.now + self._service.snapshot.head
             plain = request_head.read_plain(data)
             if plain is not None:
-                head, end = plain
-                self._accept(head, data[end:], clock, upgrade=False)
+                accepted, end = plain
+                self._accept(accepted, data[end:], clock, upgrade=False)
                 return
             self._begin_head()
             if self._parser is None:

@@ -21,7 +21,11 @@ _HIGH_WATER = 512 << 10  # with one more batch on top the transport holds less t
 _GATHER = 0.002  # how long finished exchanges gather into one write
 _FIRST_RETRY = 0.25
 _LONGEST_RETRY = 5.0
-_QUEUED, _QUEUED_BYTES, _HANDED_OVER = int(Slot.QUEUED), int(Slot.QUEUED_BYTES), int(Slot.HANDED_OVER)  # a member costs a lookup
+_QUEUED, _QUEUED_BYTES, _HANDED_OVER = (
+    int(Slot.QUEUED),
+    int(Slot.QUEUED_BYTES),
+    int(Slot.HANDED_OVER),
+)  # a member costs a lookup
 _HUNG = 30.0  # a judge that takes nothing for this long is left for a new connection: there may be a new judge
 
 

@@ -194,7 +194,13 @@ class Relay:
             self._client.release()
 
     def reply(
-        self, heads: list[ReplyHead], pieces: list[bytes], clock: float, chunks: bytes | None = None, *, over: bool = False
+        self,
+        heads: list[ReplyHead],
+        pieces: list[bytes],
+        clock: float,
+        chunks: bytes | None = None,
+        *,
+        over: bool = False,
     ) -> None:
         """Pass on what one read brought, in order and in one write.
 
@@ -343,10 +349,7 @@ class Relay:
         self._framing = framing if framing is _LENGTH else reply_head.towards_client(framing, minor)
         # An early reply leaves request bytes unread on the connection: nobody could tell where the next request starts.
         self._close = (
-            not self._head.keep_alive
-            or self._framing is _CLOSE
-            or not self.request_sent
-            or self._service.draining
+            not self._head.keep_alive or self._framing is _CLOSE or not self.request_sent or self._service.draining
         )
         out.append(reply_head.write(head, minor, close=self._close))
         self.began_reply = True

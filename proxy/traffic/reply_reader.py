@@ -48,6 +48,8 @@ class ReplyReader:
     def __init__(self) -> None:
         self._parser: Any = None
         self._chunks = 0
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._reason = b""
         self.begin(b"GET")
 
     def begin(self, method: bytes) -> None:
@@ -74,8 +76,8 @@ class ReplyReader:
                 self.heads, self.pieces, self.whole_chunks = [], [data[begin:-2]], True
                 self._quiet = 0
                 return
-        if self.head is None and not self._quiet and (found := reply_head.read_plain(data, self._method)) is not None:
-            head, self.keep, end = found
+        if self.head is None and not self._quiet and (plain := reply_head.read_plain(data, self._method)) is not None:
+            head, self.keep, end = plain
             self.head = head
             self.heads = [head]
             self._left = head.length or 0 if head.framing is Framing.LENGTH else 0

@@ -40,9 +40,7 @@ def position(salt: str, key: bytes) -> float:
 def _keyed(salt: str) -> hashlib.blake2b:
     """The hash with the key taken in; to be copied."""
     secret = salt.encode()
-    return hashlib.blake2b(
-        digest_size=8, key=secret if len(secret) <= _KEY_BYTES else hashlib.blake2b(secret).digest()
-    )
+    return hashlib.blake2b(digest_size=8, key=secret if len(secret) <= _KEY_BYTES else hashlib.blake2b(secret).digest())
 
 
 def fingerprint(salt: str, key: bytes) -> bytes:

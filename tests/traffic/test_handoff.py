@@ -133,8 +133,8 @@ def test_a_capture_over_the_limit_is_shed_at_once_and_the_client_sees_nothing_of
     answer = {"request": [b"ok"], "reply": [b"y" * 5000], "many small pieces": [b"z"] * 60}[where]
 
     async def main() -> None:
-        async with judging(state) as judge, Engine(always(*stream(*answer))) as engine:
-            async with proxied(engine.url, state, limits=Limits(capture_bytes=4096)) as proxy:
+        async with judging(state) as judge, Engine(always(*stream(*answer), pause=0.002)) as engine:
+            async with proxied(engine.url, state, limits=Limits(capture_bytes=2048)) as proxy:
                 raw = await ask(proxy.address, post(body))
                 assert raw.endswith(b"".join(map(chunk, answer)) + b"0\r\n\r\n")
                 assert (proxy[Slot.SHED_CAPTURE], proxy[Slot.OPEN_SAMPLED], proxy[Slot.HANDED_OVER]) == (1, 0, 0)

@@ -88,3 +88,50 @@ def test_endless_heads_and_trailers_are_faulty_within_64_kib() -> None:
             reader.feed(endless)
             fed += len(endless)
             assert fed < 80 << 10
+
+
+@given(
+    chunks=st.lists(st.tuples(st.binary(min_size=1, max_size=40), st.sampled_from([b"", b"", b"", b";x=1", b"0"])), min_size=1, max_size=8),
+    trailer=st.sampled_from([b"", b"X-T: 1\r\n"]),
+    places=st.lists(st.integers(0, 10_000), max_size=8),
+)  # fmt: skip
+def test_only_whole_chunks_in_plain_spelling_may_pass_as_they_came(
+    chunks: list[tuple[bytes, bytes]], trailer: bytes, places: list[int]
+) -> None:
+    spelled = [
+        (b"0%x" if extra == b"0" else b"%x") % len(body) + (b"" if extra == b"0" else extra) + b"\r\n" + body + b"\r\n"
+        for body, extra in chunks
+    ]
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    raw = head + b"".join(spelled) + b"0\r\n" + trailer + b"\r\n"
+    borders = {len(head)}
+    for piece in spelled:
+        borders.add(max(borders) + len(piece))
+    for pieces in (
+        cut(raw, places),
+        [head, *spelled, raw[max(borders) :]],
+        [head + spelled[0], *spelled[1:], raw[max(borders) :]],
+    ):
+        reader, at, shown = ReplyReader(), 0, b""
+        for piece in filter(None, pieces):
+            reader.feed(piece)
+            shown += b"".join(reader.pieces)
+            if reader.whole_chunks:
+                plain = b"".join(map(chunk, reader.pieces)) + (b"0\r\n\r\n" if reader.complete else b"")
+                assert piece.lower() == plain.lower()
+                assert at in borders
+            at += len(piece)
+        assert shown == b"".join(body for body, _ in chunks)
+        assert reader.complete
+        assert not reader.extra
+
+
+def test_paced_chunks_pass_as_they_came() -> None:
+    reader = ReplyReader()
+    for piece in stream(b"data: 1\n\n", b"data: 2\r\n\r\n", b"x" * 5000)[:-1]:
+        reader.feed(piece)
+        assert reader.whole_chunks is not bool(reader.heads)
+    reader.feed(b"0\r\n\r\n")
+    assert (reader.whole_chunks, reader.complete) == (True, True)
+    reader.feed(b"1\r\nx\r\n")
+    assert (reader.pieces, reader.extra) == ([], True)
