@@ -17,6 +17,7 @@ from engines.dialect import Dialect, DialectError, Endpoint, Json
 from proxy.compare.sse import Event, SseReader, SseTooLarge
 from proxy.traffic import exact_json, reply_head
 from proxy.traffic.reply_head import Framing, ReplyHead
+from proxy.traffic.request_head import RequestHead
 
 TOP = 20  # the most alternatives vLLM, SGLang and OpenAI give by default
 
@@ -32,6 +33,11 @@ class _Mode(Enum):
     AS_IT_IS = 1
     WHOLE = 2
     STREAM = 3
+
+
+def enlargeable(head: RequestHead) -> bool:
+    """Tell whether a body can be enlarged: a client that waits for 100-continue sends none, an encoded one is not ours to read."""
+    return not head.expects_continue and all(lower != b"content-encoding" for lower, _, _ in head.fields)
 
 
 class Injection:

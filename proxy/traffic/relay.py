@@ -17,12 +17,13 @@ from proxy.counters import Slot
 from proxy.exchange import Ended
 from proxy.traffic import refusals, reply_head, request_head
 from proxy.traffic.capture import Capture
-from proxy.traffic.inject import Injection
+from proxy.traffic.inject import Injection, enlargeable
 from proxy.traffic.refusals import Refusal
 from proxy.traffic.reply_head import Framing, ReplyHead
 from proxy.traffic.request_head import RequestHead
 from proxy.traffic.routes import Route
 from proxy.traffic.sample import settle
+from proxy.traffic.writing import add_chunk
 
 if TYPE_CHECKING:
     from proxy.traffic.client_side import ClientSide
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 _IDEMPOTENT = frozenset({b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE", b"TRACE"})
 _REPLAYABLE = 64 << 10  # a larger body is not kept for a second sending
 _WAITING = 64 << 10  # body bytes that may wait for a connection before the client is held
-_SMALL = 4096  # below this a chunk is joined with its frame, above it is written by reference
 _STREAM_ENDS = (b"data: [DONE]\n\n", b"data: [DONE]\r\n\r\n", b"data:[DONE]\n\n")
 # Members of an enumeration cost a lookup each time they are named.
 _NONE, _LENGTH, _CHUNKED, _CLOSE = Framing
@@ -76,7 +76,7 @@ class Relay:
         self._over = False
         self._asked = False
         service.open_exchanges += 1
-        if snapshot.inject is not None and capture is not None and route.generates and _enlargeable(head):
+        if snapshot.inject is not None and capture is not None and route.generates and enlargeable(head):
             self._injection = Injection(snapshot.inject, route.endpoint, snapshot.capture_bytes)
             self._waiting: list[bytes] = []
         else:
@@ -232,7 +232,7 @@ class Relay:
             self.body_ended = over
         elif self._framing is _CHUNKED:
             for piece in pieces:
-                self._frame(piece, out)
+                add_chunk(piece, out)
         else:
             out += pieces
         if over and not self.body_ended:
@@ -357,16 +357,10 @@ class Relay:
     def _emit(self, head: ReplyHead | None, data: bytes, out: list[bytes]) -> None:
         if head is not None:
             self._write_head(head, out)
-        if data:
-            self._frame(data, out)
-
-    def _frame(self, piece: bytes, out: list[bytes]) -> None:
-        if self._framing is not Framing.CHUNKED:
-            out.append(piece)
-        elif len(piece) < _SMALL:
-            out.append(b"%x\r\n%b\r\n" % (len(piece), piece))
-        else:
-            out += (b"%x\r\n" % len(piece), piece, b"\r\n")
+        if data and self._framing is _CHUNKED:
+            add_chunk(data, out)
+        elif data:
+            out.append(data)
 
     def _fail(self, refusal: Refusal, ended: Ended) -> None:
         if self._injection is not None and self._status:
@@ -403,8 +397,3 @@ class Relay:
         if self._capture is not None:
             self._capture.close(ended, clock)
         service.counters.finished(self._route.index, code, clock - self._began)
-
-
-def _enlargeable(head: RequestHead) -> bool:
-    """Tell whether a body can be enlarged: a client that waits for 100-continue sends none, an encoded one is not ours to read."""
-    return not head.expects_continue and all(lower != b"content-encoding" for lower, _, _ in head.fields)

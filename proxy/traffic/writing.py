@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+_SMALL = 4096  # below this a chunk is joined with its frame, above it is written by reference
 _JOINED = 16 << 10  # below this copying costs less than a list of buffers does
 
 
@@ -15,3 +16,11 @@ def write(transport: asyncio.WriteTransport, pieces: list[bytes]) -> None:
         transport.write(b"".join(pieces))
     else:
         transport.writelines(pieces)
+
+
+def add_chunk(piece: bytes, out: list[bytes]) -> None:
+    """Add one chunk of a chunked body to what is to be written."""
+    if len(piece) < _SMALL:
+        out.append(b"%x\r\n%b\r\n" % (len(piece), piece))
+    else:
+        out += (b"%x\r\n" % len(piece), piece, b"\r\n")
