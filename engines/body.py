@@ -12,7 +12,7 @@ from typing import Any
 from engines.dialect import Answer
 from engines.lenient_json import NotJson, loads
 from engines.stream import merge
-from proxy.compare.sse import Event, SseReader, SseTooLarge
+from proxy.compare.sse import Event, SseReader, SseTooLarge, plain_events
 
 Json = dict[str, Any]
 
@@ -37,19 +37,25 @@ def is_stream(answer: Answer) -> bool:
 
 
 def _stream(answer: Answer) -> tuple[Json, str | None]:
-    reader = SseReader()
-    events: list[Event] = []
-    error: str | None = None
-    try:
-        for _, piece in answer.pieces:
-            events += reader.feed(piece)
-        events += reader.finish()
-    except SseTooLarge:
-        error = "too_large"
+    body = answer.body
+    events, error = plain_events(body), None
+    if events is None:
+        events, error = _any_events(body)
     value, merge_error = merge(events)
-    if not value["choices"] and merge_error == "no_choices" and answer.body.lstrip().startswith(b"{"):
+    if not value["choices"] and merge_error == "no_choices" and body.lstrip().startswith(b"{"):
         return _object(answer)  # JSON under a stream's content type, as some front ends send their errors
     return value, error or merge_error
+
+
+def _any_events(body: bytes) -> tuple[list[Event], str | None]:
+    reader = SseReader()
+    events: list[Event] = []
+    try:
+        events += reader.feed(body)
+        events += reader.finish()
+    except SseTooLarge:
+        return events, "too_large"
+    return events, None
 
 
 def _object(answer: Answer) -> tuple[Json, str | None]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from proxy.compare.token_stream import Alternative, Channel, Token
@@ -29,10 +31,13 @@ _LOWEST = -3e38
 #: are those of logprobs.
 _HIGHEST = 500.0
 _REPLACEMENT = b"\xef\xbf\xbd"
+_LOGPROB = attrgetter("logprob")
 
 
 def number(value: Any) -> float | None:
     """Return a logprob in nats, None for null, NaN, an infinity, a sentinel or what is too high even for a logit."""
+    if type(value) is float:  # nearly always: the bounds leave NaN and infinities out
+        return value if _LOWEST < value <= _HIGHEST and value != _NOT_LISTED else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -61,20 +66,25 @@ def ids_of(value: Any) -> tuple[int, ...] | None:
 
 def labelled(text: str) -> int | None:
     """Return the id in a ``token_id:N`` text, None for any other text."""
-    digits = text.removeprefix(LABEL)
-    if len(digits) == len(text) or not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+    if not text.startswith(LABEL):
+        return None
+    digits = text[len(LABEL) :]
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
         return None
     return int(digits)
 
 
 def literal(text: str) -> bytes | None:
     r"""Return the bytes in a ``bytes:\xf0\x9f`` text, None for any other text."""
-    found = _LITERAL.fullmatch(text)
+    found = _LITERAL.fullmatch(text) if text.startswith("bytes:") else None
     return bytes.fromhex(found.group(1).replace("\\x", "")) if found else None
 
 
 def in_order(alternatives: list[Alternative]) -> tuple[Alternative, ...]:
     """Sort by descending logprob, ties by ascending id, then text."""
+    alternatives.sort(key=_LOGPROB, reverse=True)
+    if len({one.logprob for one in alternatives}) == len(alternatives):
+        return tuple(alternatives)
     return tuple(
         sorted(
             alternatives,
@@ -153,9 +163,14 @@ def _data(value: Any, *, raw_bytes: bool) -> bytes | None:
 
 def _spelling(entry: dict[str, Any], *, raw_bytes: bool) -> tuple[int | None, str, bytes | None]:
     """Id, text and bytes of a row or of one of its alternatives."""
-    text = _text(entry.get("token"))
-    data = _data(entry.get("bytes"), raw_bytes=raw_bytes)
-    known = whole(entry.get("id"))
+    text, listed, known = entry.get("token"), entry.get("bytes"), entry.get("id")
+    if type(text) is not str:
+        text = ""
+    data = _data(listed, raw_bytes=raw_bytes) if listed else None
+    if known is not None:
+        known = whole(known)
+    if not text.startswith((LABEL, "bytes:")):
+        return known, text, data
     written = literal(text)
     if written is not None:
         return known, "", written
@@ -173,17 +188,8 @@ def _spelling(entry: dict[str, Any], *, raw_bytes: bool) -> tuple[int | None, st
 
 def _chat_row(row: dict[str, Any], *, raw_bytes: bool) -> Token:
     known, text, data = _spelling(row, raw_bytes=raw_bytes)
-    alternatives: list[Alternative] = []
     listed = row.get("top_logprobs")
-    for entry in listed if isinstance(listed, list) else ():
-        logprob = number(entry.get("logprob")) if isinstance(entry, dict) else None
-        if logprob is None:
-            continue
-        its_id, its_text, its_data = _spelling(entry, raw_bytes=raw_bytes)
-        nameless = labelled(_text(entry.get("token"))) is not None and its_data is None
-        if nameless and its_id == known:
-            its_text, its_data, nameless = text, data, False
-        alternatives.append(Alternative(logprob=logprob, id=its_id, text=None if nameless else its_text, data=its_data))
+    alternatives = _alternatives(listed, (known, text, data), raw_bytes=raw_bytes) if isinstance(listed, list) else []
     if not text and labelled(_text(row.get("token"))) is not None:
         text = _text(row.get(ROW_TEXT))
     return Token(
@@ -194,6 +200,48 @@ def _chat_row(row: dict[str, Any], *, raw_bytes: bool) -> Token:
         top=in_order(alternatives),
         channel=row.get(ROW_CHANNEL, Channel.CONTENT),
     )
+
+
+def _alternatives(
+    listed: list[Any], chosen: tuple[int | None, str, bytes | None], *, raw_bytes: bool
+) -> list[Alternative]:
+    """Read a row's list. An entry that is only a label and the chosen token itself borrows what the row knows of it.
+
+    This is the innermost loop of all reading: the common shapes (a finite float; a label with its own bytes or none) are recognised in
+    line, everything else by the functions that say what is meant.
+    """
+    found: list[Alternative] = []
+    for entry in listed:
+        if not isinstance(entry, dict):
+            continue
+        logprob = entry.get("logprob")
+        if type(logprob) is not float or not _LOWEST < logprob <= _HIGHEST or logprob == _NOT_LISTED:
+            logprob = number(logprob)
+            if logprob is None:
+                continue
+        text, data = entry.get("token"), entry.get("bytes")
+        label = _known_label(text) if type(text) is str and text.startswith(LABEL) else None
+        if label is not None and (data is None or data == label[1]):
+            if label[0] == chosen[0]:
+                found.append(Alternative(logprob, label[0], chosen[1], chosen[2]))
+            else:
+                found.append(Alternative(logprob, label[0]))
+            continue
+        its_id, its_text, its_data = _spelling(entry, raw_bytes=raw_bytes)
+        if label is None or its_data is not None:
+            found.append(Alternative(logprob, its_id, its_text, its_data))
+        elif its_id == chosen[0]:
+            found.append(Alternative(logprob, its_id, chosen[1], chosen[2]))
+        else:
+            found.append(Alternative(logprob, its_id))
+    return found
+
+
+@lru_cache(1 << 14)
+def _known_label(text: str) -> tuple[int, list[int]] | None:
+    """Return a label's id and its own spelling as engines list bytes; labels come again and again."""
+    label = labelled(text)
+    return None if label is None else (label, list(text.encode()))
 
 
 def _legacy_row(text: Any, logprob: float | None, top: Any, known: int | None) -> Token:

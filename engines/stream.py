@@ -87,7 +87,11 @@ def _take_event(head: Json, choices: dict[int, _Choice], value: Json) -> None:
     for place, choice in enumerate(listed if isinstance(listed, list) else ()):
         if isinstance(choice, dict):
             index = whole(choice.get("index"))
-            _take_choice(choices.setdefault(place if index is None else index, _Choice()), choice)
+            index = place if index is None else index
+            into = choices.get(index)
+            if into is None:
+                into = choices[index] = _Choice()
+            _take_choice(into, choice)
 
 
 def _take_choice(into: _Choice, choice: Json) -> None:
@@ -114,6 +118,9 @@ def _take_choice(into: _Choice, choice: Json) -> None:
 def _take_delta(into: _Choice, delta: Json) -> tuple[Channel, Any]:
     """Add a delta; returns the channel its tokens belong to, and its text."""
     content = delta.get("content")
+    if len(delta) == 1 and isinstance(content, str):  # nearly every event
+        into.content.append(content)
+        return Channel.CONTENT, content
     reasoning = delta.get("reasoning") or delta.get("reasoning_content")
     calls = delta.get("tool_calls")
     if isinstance(content, str):

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp, expm1, fabs, fsum, inf, log, sqrt
 
-from proxy.compare.comparison import By
-from proxy.compare.identity import key
+from proxy.compare.identity import REPLACEMENT
 from proxy.compare.row import MASS_ERROR, Row
 
 #: Upper edges, in nats, of every histogram of a difference of logprobs.
@@ -59,7 +58,10 @@ def rank(row: Row, logprob: float | None) -> int | None:
     """
     if logprob is None or not row.certain:
         return None
-    return 1 + sum(entry.logprob > logprob for entry in row.entries)
+    for above, entry in enumerate(row.entries):
+        if entry.logprob <= logprob:
+            return 1 + above
+    return 1 + len(row.entries)
 
 
 def shared(p: Row, q: Row) -> list[tuple[float, float]]:
@@ -73,17 +75,18 @@ def shared(p: Row, q: Row) -> list[tuple[float, float]]:
     theirs = {entry.id: entry.logprob for entry in q.entries}
     if None not in mine and None not in theirs:
         return [(logprob, theirs[name]) for name, logprob in mine.items() if name in theirs]
-    by = By.BYTES if all(entry.data for entry in (*p.entries, *q.entries)) else By.TEXT
-    named, others = _by_key(p, by), _by_key(q, by)
+    by_bytes = None not in (data := [entry.data for entry in (*p.entries, *q.entries)]) and b"" not in data
+    named, others = _by_name(p, by_bytes=by_bytes), _by_name(q, by_bytes=by_bytes)
     return [(logprob, others[name]) for name, logprob in named.items() if name in others]
 
 
-def _by_key(row: Row, by: By) -> dict[int | bytes | str, float]:
-    found: dict[int | bytes | str, float] = {}
-    doubled: set[int | bytes | str] = set()
+def _by_name(row: Row, *, by_bytes: bool) -> dict[bytes | str, float]:
+    """Return what each token that only one entry can mean is given, by its bytes or by its text; see ``identity.key``."""
+    found: dict[bytes | str, float] = {}
+    doubled: set[bytes | str] = set()
     for entry in row.entries:
-        name = key(entry, by)
-        if name is None:
+        name = entry.data if by_bytes else entry.text
+        if not name or (isinstance(name, str) and REPLACEMENT in name):
             continue
         if name in found:
             doubled.add(name)
@@ -102,9 +105,13 @@ def lower_bounds(pairs: list[tuple[float, float]]) -> tuple[float, float]:
     smallest member joins it, which is a coarser partition and so still a bound; nothing is left: 0. Never renormalised.
     """
     # Nothing is likelier than certain: a value above 0 is rounding, or no logprob at all.
-    members = sorted([(exp(min(lp, 0.0)), exp(min(lq, 0.0)), lp - lq) for lp, lq in pairs], reverse=True)
+    members = [
+        (exp(lp) if lp <= 0.0 else 1.0, exp(lq) if lq <= 0.0 else 1.0, lp - lq) for lp, lq in pairs
+    ]  # their order is of no matter until some have to join the rest: fsum is exact
     p_rest = 1.0 - fsum([member[0] for member in members])
     q_rest = 1.0 - fsum([member[1] for member in members])
+    if p_rest < MASS_ERROR or q_rest < MASS_ERROR:
+        members.sort(reverse=True)
     while members and (p_rest < MASS_ERROR or q_rest < MASS_ERROR):
         p, q, _ = members.pop()
         p_rest += p

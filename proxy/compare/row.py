@@ -11,7 +11,7 @@ from math import exp, inf, isfinite
 
 from msgspec import Struct
 
-from proxy.compare.identity import Named, same
+from proxy.compare.identity import Named, resolvable, same
 from proxy.compare.token_stream import Alternative, Token
 
 #: Probabilities are trusted to this: lists of real fp32 engines sum to 1 with about such an error.
@@ -28,6 +28,11 @@ class Row(Struct, frozen=True, gc=False):
     entries: tuple[Alternative, ...] = ()
     chosen: int | None = None
     certain: int = 0
+
+    @property
+    def tied(self) -> bool:
+        """True when the two most likely tokens are known and share the highest logprob."""
+        return self.certain > 0 and len(self.entries) > 1 and self.entries[0].logprob == self.entries[1].logprob
 
     @property
     def tops(self) -> tuple[Alternative, ...]:
@@ -90,6 +95,10 @@ def _certain(entries: tuple[Alternative, ...], chosen: int | None) -> int:
 
 def read_row(token: Token) -> Row:
     """Make the row of one reported token. Values that are not finite are treated as not reported."""
+    return _row_in_order(token) or _row_of_any(token)
+
+
+def _row_of_any(token: Token) -> Row:
     entries = [entry for entry in token.top if isfinite(entry.logprob)]
     if token.logprob is None or not isfinite(token.logprob):
         ordered = tuple(sorted(entries, key=_order))
@@ -103,6 +112,34 @@ def read_row(token: Token) -> Row:
     ordered = tuple(entries)
     chosen = next(index for index, entry in enumerate(ordered) if entry is mine)
     return Row(ordered, chosen, _certain(ordered, chosen))
+
+
+def _row_in_order(token: Token) -> Row | None:
+    """Make the row of the usual report: finite values in strict order, and the chosen token among them by id, with all that is known of it.
+
+    None where any of this is not so; the result is what the long way gives.
+    """
+    entries, logprob = token.top, token.logprob
+    if logprob is None or token.id is None or len(entries) < 2:
+        return None
+    chosen = -1
+    last = inf
+    for index, entry in enumerate(entries):
+        if not entry.logprob < last or entry.id is None:
+            return None
+        last = entry.logprob
+        if entry.id == token.id:
+            if chosen >= 0:
+                return None
+            chosen = index
+    if chosen < 0 or last == -inf:
+        return None
+    mine = entries[chosen]
+    if mine.text is None or mine.data is None:
+        filled = _chosen_entry(token, logprob, mine)
+        if filled != mine:
+            entries = (*entries[:chosen], filled, *entries[chosen + 1 :])
+    return Row(entries, chosen, _certain(entries, chosen)) if isfinite(logprob) else None
 
 
 def _chosen_entry(token: Token, logprob: float, listed: Alternative | None) -> Alternative:
@@ -119,14 +156,22 @@ def _chosen_entry(token: Token, logprob: float, listed: Alternative | None) -> A
 
 def value(row: Row, token: Named) -> float | None:
     """Return the logprob (nats) that the arm shows for a token; None when it shows none, or several that could be it."""
-    found: float | None = None
     if token.id is not None:
         for entry in row.entries:
             if entry.id == token.id:
                 return entry.logprob
+    # ``identity.same``, in line: this is one of the innermost loops of a comparison.
+    found: float | None = None
+    data, text = token.data, token.text if resolvable(token.text) else None
     for entry in row.entries:
-        if same(entry, token):
-            if found is not None:
-                return None
-            found = entry.logprob
+        if entry.id is not None and token.id is not None:
+            continue  # they were compared above
+        if entry.data and data:
+            if entry.data != data:
+                continue
+        elif text is None or entry.text != text:
+            continue
+        if found is not None:
+            return None
+        found = entry.logprob
     return found

@@ -42,6 +42,19 @@ class Event(Struct, frozen=True, gc=False):
     whole: bool = True
 
 
+def plain_events(body: bytes) -> list[Event] | None:
+    r"""Read a whole stream that is nothing but ``data: ...\n\n``, as nearly all are; None for any other, and for one with a large event.
+
+    The events are those of ``SseReader``, but for ``raw``, which is empty.
+    """
+    if b"\r" in body or not body.endswith(b"\n\n"):
+        return None
+    blocks = body[:-2].split(b"\n\n")
+    if any(not block.startswith(b"data: ") or b"\n" in block or len(block) > MAX_EVENT // 2 for block in blocks):
+        return None
+    return [Event(block[6:].rstrip(b" \t"), b"", b"") for block in blocks]
+
+
 class SseReader:
     """An incremental reader: ``feed`` pieces as they arrive, then ``finish`` once.
 

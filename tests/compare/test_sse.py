@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.compare.sse import Event, SseReader, SseTooLarge
+from proxy.compare.sse import Event, SseReader, SseTooLarge, plain_events
 
 
 def read(*pieces, limit=64 << 20):
@@ -156,3 +156,21 @@ def test_any_split_gives_the_same_events_and_every_byte_back(stream, draw):
 @given(streams)
 def test_only_the_last_event_can_be_unfinished(stream):
     assert all(event.whole for event in read(stream)[:-1])
+
+
+_BLOCKS = st.lists(
+    st.sampled_from([b"data: ", b"data:", b"a", b" ", b"\t", b"\n", b"\n\n", b"\r", b": c", b"event: x", b"\xef\xbb\xbf"]), max_size=24
+).map(b"".join)  # fmt: skip
+
+
+@given(_BLOCKS)
+def test_a_plain_stream_read_at_once_is_what_the_reader_makes_of_it(body):
+    found = plain_events(body)
+    if found is not None:
+        assert found == [Event(event.data, event.event, b"", event.dispatched, event.whole) for event in read(body)]
+
+
+def test_what_is_plain_and_what_is_not():
+    assert plain_events(b"data: a\n\ndata: b \n\n") == [Event(b"a", b"", b""), Event(b"b", b"", b"")]
+    for other in (b"", b"data: a\n", b"data: a\r\n\r\n", b": c\n\n", b"data: a\ndata: b\n\n", b"data:a\n\n", b"\n\n"):
+        assert plain_events(other) is None

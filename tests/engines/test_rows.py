@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines import rows
 from engines.rows import chat_rows, ids_of, in_order, labelled, legacy_rows, literal, number, prompt_row, whole
 from proxy.compare.token_stream import Alternative, Token
 
@@ -165,3 +166,35 @@ def test_a_row_with_an_impossible_value_keeps_everything_else():
     assert [(one.text, one.logprob) for one in token.top] == [("b", -0.25)]
     [token] = legacy_rows({"tokens": ["a"], "token_logprobs": [1e300], "top_logprobs": [{"a": 1e300, "b": -0.25}]})
     assert (token.text, token.logprob, [one.text for one in token.top]) == ("a", None, ["b"])
+
+
+_TOKENS = st.sampled_from(
+    ["a", "", "token_id:7", "token_id:8", "token_id:007", "token_id:x", "bytes:\\xf0\\x9f", "\ufffd"]
+)
+_ENTRIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "token": st.one_of(_TOKENS, st.just(3)),
+        "logprob": st.sampled_from([-0.5, 0, True, None, -9999.0, 1e9, float("nan"), float("-inf"), 10**400]),
+        "bytes": st.one_of(st.none(), st.just([]), st.just("x"), _TOKENS.map(lambda text: list(text.encode())), st.just([999])),
+        "id": st.sampled_from([None, 7, 8, -1, True]),
+    },
+)  # fmt: skip
+
+
+@given(st.lists(st.one_of(_ENTRIES, st.none()), max_size=4), _ENTRIES, st.booleans())
+def test_a_list_is_read_entry_by_entry_as_each_shape_means(listed, row, raw_bytes):
+    """The loop that recognises common shapes in line says what the functions for each shape say."""
+    known, text, data = rows._spelling(row, raw_bytes=raw_bytes)
+    expected = []
+    for entry in listed:
+        logprob = rows.number(entry.get("logprob")) if isinstance(entry, dict) else None
+        if logprob is None:
+            continue
+        its_id, its_text, its_data = rows._spelling(entry, raw_bytes=raw_bytes)
+        token = entry.get("token")
+        nameless = isinstance(token, str) and rows.labelled(token) is not None and its_data is None
+        if nameless:
+            its_text, its_data = (text, data) if its_id == known else (None, None)
+        expected.append(Alternative(logprob, its_id, its_text, its_data))
+    assert rows._alternatives(listed, (known, text, data), raw_bytes=raw_bytes) == expected
