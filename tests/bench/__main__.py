@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.bench.ratio import Verdict
-from tests.bench.rows import bodies, cpu, latency, streams
+from tests.bench.rows import bodies, comparator, cpu, fidelity, ill, inject, latency, streams, tls
 from tests.bench.stand import Stand, stand
 from tests.bench.table import Result, as_json, as_markdown, as_text
 
@@ -23,6 +23,12 @@ ROWS: dict[str, Callable[[Stand], Iterator[Result]]] = {
     "seldom": latency.seldom,
     "streams": streams.thousand,
     "bodies": bodies.large,
+    "ill": ill.shadows,
+    "tokens": comparator.tokens,
+    "saturated": comparator.saturated,
+    "fidelity": fidelity.bodies,
+    "inject": inject.injecting,
+    "https": tls.https,
 }
 
 

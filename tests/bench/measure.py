@@ -16,21 +16,27 @@ from tests.bench.native import Engine, Work, load
 from tests.bench.peers.peer import Peer
 
 _STALLED = 5.0  # seconds without another reply read by anybody: what is missing will not come
+_TOLD_EVERY = 1.1  # the judge tells its figures once a second
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One measurement. ``cpu``: microseconds a request (``live``: of the processes that answer clients alone), ``share``: of the requests, those that reached the shadow and were read to their end."""
+    """One measurement.
+
+    ``cpu``: microseconds a request; ``live``: of them, those of the processes that answer clients. Not in it: ``compared`` (reading tokens and comparing, of
+    ``comparisons`` in all) and ``stored``, as the judge tells them. ``share``: of the requests, those that reached the shadow and were read to their end.
+    """
 
     peer: str
     requests: int
     cpu: float
     live: float
-    apart: float
+    compared: float
+    stored: float
+    comparisons: float
     share: float
     rps: float
     load: Mapping[str, Any]
-    shadow: Mapping[str, Any]
 
     @property
     def chunks(self) -> float:
@@ -46,29 +52,36 @@ class Sample:
 def measure(peer: Peer, engine: Engine, work: Work) -> Sample:
     """Drive one peer, wait until it has done all it took on, and say what that cost."""
     engine.clear()
-    apart = peer.apart()
+    told = _told(peer)
     before = processes.settled(peer.pid)
     live = processes.own_cpu(peer.live)
     took = load(peer.port, work.to(peer.headers))
     if peer.mirrors:
         wait_read(engine)
-    after = processes.settled(peer.pid)
+    used = processes.settled(peer.pid) - before
     live = processes.own_cpu(peer.live) - live
-    time.sleep(1.1 if apart else 0.0)  # the judge tells its figures once a second
-    apart = peer.apart() - apart
+    time.sleep(_TOLD_EVERY if peer.live else 0.0)
+    compared, stored, comparisons = (after - first for after, first in zip(_told(peer), told, strict=True))
     primary, shadow = engine.stats("primary"), engine.stats("shadow")
-    requests = max(1, primary["requests"])
+    each = 1e6 / max(1, took["done"])
     return Sample(
-        peer.name,
-        took["done"],
-        (after - before - apart) * 1e6 / max(1, took["done"]),
-        live * 1e6 / max(1, took["done"]),
-        apart * 1e6 / max(1, took["done"]),
-        shadow["replied"] / requests,
-        took["done"] / took["seconds"],
-        took,
-        shadow,
+        peer=peer.name,
+        requests=took["done"],
+        cpu=(used - compared - stored) * each,
+        live=live * each,
+        compared=compared * each,
+        stored=stored * each,
+        comparisons=comparisons,
+        share=shadow["replied"] / max(1, primary["requests"]),
+        rps=took["done"] / took["seconds"],
+        load=took,
     )
+
+
+def _told(peer: Peer) -> tuple[float, float, float]:
+    """Seconds that the judge compared and stored for, and comparisons, so far."""
+    name = "parhelion_judge_cpu_seconds_total"
+    return peer.metric(name, stage="compare"), peer.metric(name, stage="store"), peer.metric("parhelion_compared_total")
 
 
 def wait_read(engine: Engine) -> None:

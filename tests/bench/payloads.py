@@ -57,30 +57,45 @@ def json_reply(size: int, *, delay: int = 0) -> Reply:
     return Reply("json", _dumps(value), delay=delay)
 
 
-def sse_reply(events: int, size: int = 235, *, pace: int = 0) -> Reply:
-    """A stream of ``events`` events of ``size`` bytes each, ``pace`` microseconds apart, and ``[DONE]`` in the last one's write."""
+def sse_reply(events: int, size: int = 235, *, pace: int = 0, ending: str = "") -> Reply:
+    """A stream of ``events`` events of ``size`` bytes each (the last with ``ending`` in its text), ``pace`` microseconds apart, then ``[DONE]``."""
+    bare = len(_event({"index": 0, "delta": {"content": ""}, "finish_reason": None}))
     parts: list[bytes] = []
     for number in range(events):
-        chunk = {
-            "id": "chatcmpl-bench",
-            "object": "chat.completion.chunk",
-            "created": 1700000000,
-            "model": "bench",
-            "t": STAMP,
-            "choices": [
-                {"index": 0, "delta": {"content": ""}, "finish_reason": "stop" if number == events - 1 else None}
-            ],
-        }
-        bare = len(b"data: " + _dumps(chunk) + b"\n\n")
-        chunk["choices"] = [
+        last = number == events - 1
+        content = text(max(1, size - bare)) + (ending if last else "")
+        parts.append(_event({"index": 0, "delta": {"content": content}, "finish_reason": "stop" if last else None}))
+    return Reply("sse", b"".join(parts) + b"data: [DONE]\n\n", pace=pace)
+
+
+def logprobs_events(positions: int, top: int) -> Reply:
+    """A stream with the tokens of ``logprobs_reply``, one an event."""
+    choice = json.loads(logprobs_reply(positions, top).body)["choices"][0]
+    rows = choice["logprobs"]["content"]
+    parts = [
+        _event(
             {
                 "index": 0,
-                "delta": {"content": text(max(1, size - bare))},
-                "finish_reason": "stop" if number == events - 1 else None,
+                "delta": {"content": row["token"]},
+                "logprobs": {"content": [row]},
+                "finish_reason": "length" if row is rows[-1] else None,
             }
-        ]
-        parts.append(b"data: " + _dumps(chunk) + b"\n\n")
-    return Reply("sse", b"".join(parts) + b"data: [DONE]\n\n", pace=pace)
+        )
+        for row in rows
+    ]
+    return Reply("sse", b"".join(parts) + b"data: [DONE]\n\n")
+
+
+def _event(choice: dict[str, object]) -> bytes:
+    chunk = {
+        "id": "chatcmpl-bench",
+        "object": "chat.completion.chunk",
+        "created": 1700000000,
+        "model": "bench",
+        "t": STAMP,
+        "choices": [choice],
+    }
+    return b"data: " + _dumps(chunk) + b"\n\n"
 
 
 def logprobs_reply(positions: int, top: int, *, as_vllm: bool = False, shift: float = 0.0) -> Reply:

@@ -133,5 +133,5 @@ def _parts(samples: Sequence[Sample], per: Callable[[Sample], float]) -> str:
     if not any(one.live for one in samples):
         return ""
     live = medians(samples, lambda one: one.live * one.requests / per(one))
-    apart = medians(samples, lambda one: one.apart * one.requests / per(one))
+    apart = medians(samples, lambda one: (one.compared + one.stored) * one.requests / per(one))
     return f" (live path {live:,.4g}; apart {apart:,.4g})"

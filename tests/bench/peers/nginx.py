@@ -62,6 +62,19 @@ def _start(setting: Setting, name: str, *, mirrored: bool, buffers: str = "") ->
         yield Peer(name, port, pid, mirrors=mirrored)
 
 
+@contextlib.contextmanager
+def over_tls(setting: Setting, authority: Path) -> Iterator[Peer]:
+    """With its mirror, both engines behind TLS and verified, sessions and connections kept."""
+    port = free_port()
+    file = configure(setting, port, mirrored=True)
+    verified = f"proxy_ssl_trusted_certificate {authority}; proxy_ssl_verify on; proxy_ssl_name localhost;"
+    text = file.read_text().replace("proxy_pass http://", "proxy_pass https://")
+    file.write_text(text.replace("http {", f"http {{ {verified}", 1))
+    nginx = programs.debian("nginx-light", "nginx")
+    with running([nginx, "-p", setting.folder, "-c", file], port=port, folder=setting.folder) as pid:
+        yield Peer("nginx-mirror", port, pid, mirrors=True)
+
+
 def plain(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
     """Without a mirror."""
     return _start(setting, "nginx", mirrored=False)

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from proxy.config import Limits
 from proxy.demo.proxy_process import ProxyProcess
 from tests.bench import cores, processes
 from tests.bench.peers.peer import Peer, Setting
 
-_APART = ("compare", "store")
+#: Mirrored calls at once, by default.
+IN_FLIGHT = Limits().in_flight
+#: A closed loop asks for more than a comparison can follow: what waits must fit, so that all of it is measured.
+_ROOM = {"in_flight": 256, "queue_bytes": "4GiB", "capture_bytes": "8MiB"}
 
 
 @contextlib.contextmanager
@@ -24,39 +29,39 @@ def start(
     name: str,
     *,
     on: set[int] = cores.PEER,
-    shadows: int = 1,
-    **settings: Any,
+    awaited: bool = True,
+    scheme: str = "http",
+    logprobs: str = "client",
+    limits: dict[str, Any] | None = None,
+    processes_: int = 1,
 ) -> Iterator[Peer]:
-    """One replica with one traffic process unless told otherwise. ``settings`` go over the configuration's top level."""
-    shadow = {"name": "shadow", "url": f"http://127.0.0.1:{setting.shadow}", "engine": "openai", "modes": ["free"]}
+    """One replica. ``awaited``: its mirrored requests are waited for; ``limits`` None have room for a closed loop, ``{}`` are the default."""
+    primary, shadow = (f"{scheme}://127.0.0.1:{port}" for port in (setting.primary, setting.shadow))
     whole = {
         "listen": "127.0.0.1:0",
         "admin": "127.0.0.1:0",
+        "processes": processes_,
         "state": str(setting.folder / "state"),
         "drain": 1,
-        "primary": {"url": f"http://127.0.0.1:{setting.primary}", "engine": "openai"},
-        "shadows": [shadow] * shadows,
+        "primary": {"url": primary, "engine": "openai", "logprobs": logprobs},
+        "shadows": [{"name": "shadow", "url": shadow, "engine": "openai", "modes": ["free"]}],
         "sampling": {"rate": rate},
-        # A closed loop asks for more than a comparison can follow: what waits must fit, so that all of it is measured.
-        "limits": {"in_flight": 256, "queue_bytes": "4GiB", "capture_bytes": "8MiB"},
+        "limits": _ROOM if limits is None else limits,
         "records": {"url": f"sqlite:///{setting.folder / 'records.db'}"},
     }
     with cores.pinned(on):
-        proxy = ProxyProcess(whole | settings, setting.folder)
+        proxy = ProxyProcess(whole, setting.folder)
     with proxy:
-        proxy.wait_known(["primary", *(["shadow"] if shadows else [])], 30)
+        proxy.wait_known(["primary", "shadow"], 30)
+        pid = proxy._process.pid
         yield Peer(
             name,
             int(proxy.clients.rpartition(":")[2]),
-            proxy._process.pid,
-            mirrors=rate > 0,
-            apart=lambda: _apart(proxy),
-            live=tuple(pid for pid in processes.tree(proxy._process.pid) if _answers_clients(pid)),
+            pid,
+            mirrors=rate > 0 and awaited,
+            metric=proxy.metric,
+            live=tuple(child for child in processes.tree(pid) if _answers_clients(child)),
         )
-
-
-def _apart(proxy: ProxyProcess) -> float:
-    return sum(proxy.metric("parhelion_judge_cpu_seconds_total", stage=stage) for stage in _APART)
 
 
 def _answers_clients(pid: int) -> bool:
@@ -64,27 +69,36 @@ def _answers_clients(pid: int) -> bool:
     return "/counters/traffic" in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
 
 
-def all_mirrored(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
+def all_mirrored(setting: Setting) -> AbstractContextManager[Peer]:
     """Every request mirrored."""
     return start(setting, 1.0, "parhelion")
 
 
-def none_mirrored(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
+def none_mirrored(setting: Setting) -> AbstractContextManager[Peer]:
     """A shadow is configured, and a sample of 0 %."""
     return start(setting, 0.0, "parhelion-0%")
 
 
-def one_on_two_cores(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
+def one_on_two_cores(setting: Setting) -> AbstractContextManager[Peer]:
     """One traffic process that may use either core."""
     return start(setting, 1.0, "parhelion-1", on=cores.BOTH)
 
 
-def two_on_two_cores(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
+def two_on_two_cores(setting: Setting) -> AbstractContextManager[Peer]:
     """Two traffic processes."""
-    return start(setting, 1.0, "parhelion-2", on=cores.BOTH, processes=2)
+    return start(setting, 1.0, "parhelion-2", on=cores.BOTH, processes_=2)
 
 
-def many_streams(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
+def many_streams(setting: Setting) -> AbstractContextManager[Peer]:
     """Every request mirrored, more than a thousand at once."""
-    limits = {"in_flight": 1200, "queue_bytes": "4GiB", "capture_bytes": "8MiB"}
-    return start(setting, 1.0, "parhelion", limits=limits)
+    return start(setting, 1.0, "parhelion", limits=_ROOM | {"in_flight": 1200})
+
+
+def injecting(setting: Setting) -> AbstractContextManager[Peer]:
+    """Every request mirrored; logprobs asked for on our account and taken out again."""
+    return start(setting, 1.0, "parhelion-inject", logprobs="inject")
+
+
+def saturated(setting: Setting) -> AbstractContextManager[Peer]:
+    """Every request mirrored, a small queue, nobody waits for what is in it."""
+    return start(setting, 1.0, "parhelion-saturated", awaited=False, limits={"queue_bytes": "32MiB"})

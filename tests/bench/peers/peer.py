@@ -17,8 +17,8 @@ from pathlib import Path
 from tests.bench import cores
 
 
-def nothing() -> float:
-    """Of most peers no CPU is counted apart."""
+def nothing(name: str, **labels: str) -> float:  # noqa: ARG001 - the signature of what stands in its place
+    """Most peers tell nothing that is asked of them here."""
     return 0.0
 
 
@@ -26,15 +26,15 @@ def nothing() -> float:
 class Peer:
     """One running peer.
 
-    ``pid``: the root of its tree. ``apart``: seconds of CPU so far that are not counted (reading tokens, comparing, storing). ``live``: the processes that
-    answer clients, of which a figure of their own is shown. ``headers``: what clients must send.
+    ``pid``: the root of its tree. ``mirrors``: its mirrored requests are waited for. ``metric``: the value of one of its own metrics. ``live``: the processes
+    that answer clients, of which a figure of their own is shown. ``headers``: what clients must send.
     """
 
     name: str
     port: int
     pid: int
     mirrors: bool
-    apart: Callable[[], float] = nothing
+    metric: Callable[..., float] = nothing
     live: tuple[int, ...] = ()
     headers: tuple[str, ...] = ()
 

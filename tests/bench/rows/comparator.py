@@ -1,0 +1,70 @@
+"""Goals 12 and 13: how many tokens a CPU second compares, and what clients see of a comparator that has more to do than it can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.bench.measure import Sample, measure
+from tests.bench.native import Reply, Work
+from tests.bench.payloads import json_reply, logprobs_reply, request, sse_reply
+from tests.bench.peers import parhelion
+from tests.bench.ratio import Verdict
+from tests.bench.stand import Stand, medians, versus
+from tests.bench.table import Result
+
+_TOKENS = 128
+#: What primary and shadow answer, and the tokens a CPU second that are asked for.
+_PAIRS: tuple[tuple[str, Reply, Reply, float], ...] = (
+    (
+        "20 alternatives as vLLM writes them",
+        logprobs_reply(_TOKENS, 20, as_vllm=True),
+        logprobs_reply(_TOKENS, 20, as_vllm=True, shift=0.01),
+        75e3,
+    ),
+    ("20 alternatives, compact", logprobs_reply(_TOKENS, 20), logprobs_reply(_TOKENS, 20, shift=0.01), 120e3),
+    ("chosen tokens only", logprobs_reply(_TOKENS, 0), logprobs_reply(_TOKENS, 0, shift=0.01), 200e3),
+    ("streams of text", sse_reply(_TOKENS), sse_reply(_TOKENS, ending="."), 700e3),
+    ("equal bytes", logprobs_reply(_TOKENS, 20), logprobs_reply(_TOKENS, 20), 2e6),
+)
+
+
+def tokens(stand: Stand) -> Iterator[Result]:
+    """Goal 12: tokens of the primary a second of what the judge says it compared for, both replies read included."""
+    peer = stand.peer(parhelion.all_mirrored)
+    assert peer is not None
+    for name, ours, theirs, bound in _PAIRS:
+        stand.engine.answer(ours, "primary")
+        stand.engine.answer(theirs, "shadow")
+        asks = {} if ours.kind == "sse" else {"logprobs": True, "top_logprobs": 20}
+        body = request(1024, stream=ours.kind == "sse", **asks)
+        work = Work(body, connections=2, seconds=10, requests=150)
+        rates = [_rate(measure(peer, stand.engine, work)) for _ in range(3)]
+        best = sorted(rates)[1]
+        verdict = Verdict.MET if best >= bound else Verdict.NOT_MET
+        yield Result(12, f"compared tokens a CPU second: {name}", f">= {bound:,.0f}", verdict, figure=f"{best:,.0f}")
+    stand.engine.answer(json_reply(1300))
+
+
+def _rate(sample: Sample) -> float:
+    return _TOKENS * sample.comparisons / max(1e-9, sample.compared * sample.requests / 1e6)
+
+
+def saturated(stand: Stand) -> Iterator[Result]:
+    """Goal 13: the judge on the same core, asked for more comparisons than it can make, beside a sample of 0 %."""
+    body = request(1024, logprobs=True, top_logprobs=20)
+    work = Work(body, connections=16, seconds=stand.seconds, rate=600)
+    starts = [parhelion.saturated, parhelion.none_mirrored]
+    found = stand.compare(starts, logprobs_reply(_TOKENS, 20), work)
+    row = "comparator saturated, 95 KB replies at 600 rps: p50"
+    bounds = {"parhelion-0%": 1.03}
+    common = {"ours": "parhelion-saturated", "mirrored": False, "bare": True}
+    yield from versus(found, 13, row, bounds, figure=lambda one: one.load["latency_p50"], **common)
+    p99 = {name: medians(samples, lambda one: one.load["latency_p99"]) for name, samples in found.items()}
+    shown = ", ".join(f"{name} {value:,.0f}" for name, value in p99.items())
+    yield Result(13, f"{row[:-3]}p99", "", Verdict.SHOWN, figure=f"{shown} us")
+    peer = stand.peer(parhelion.saturated)
+    assert peer is not None
+    dropped = peer.metric("parhelion_shed_total")
+    stand.end(parhelion.saturated)
+    verdict = Verdict.MET if dropped > 0 else Verdict.NOT_MET
+    yield Result(13, "samples dropped over the budget, and counted", "> 0", verdict, figure=f"{dropped:,.0f}")
