@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.bench.ratio import Verdict
-from tests.bench.rows import bodies, comparator, cpu, fidelity, ill, inject, latency, streams, tls
+from tests.bench.rows import bodies, comparator, cost, cpu, fidelity, ill, inject, latency, streams, tls
 from tests.bench.stand import Stand, stand
 from tests.bench.table import Result, as_json, as_markdown, as_text
 
@@ -22,10 +22,13 @@ ROWS: dict[str, Callable[[Stand], Iterator[Result]]] = {
     "paced": latency.paced,
     "seldom": latency.seldom,
     "streams": streams.thousand,
+    "instructions": cost.user_instructions,
+    "syscalls": cost.system_calls,
     "bodies": bodies.large,
     "ill": ill.shadows,
     "tokens": comparator.tokens,
     "saturated": comparator.saturated,
+    "metrics": cost.metrics,
     "fidelity": fidelity.bodies,
     "inject": inject.injecting,
     "https": tls.https,

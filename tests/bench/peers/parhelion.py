@@ -6,6 +6,8 @@ Reading tokens, comparing and storing are counted apart when the judge tells the
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -101,4 +103,17 @@ def injecting(setting: Setting) -> AbstractContextManager[Peer]:
 
 def saturated(setting: Setting) -> AbstractContextManager[Peer]:
     """Every request mirrored, a small queue, nobody waits for what is in it."""
-    return start(setting, 1.0, "parhelion-saturated", awaited=False, limits={"queue_bytes": "32MiB"})
+    return start(setting, 1.0, "saturated", awaited=False, limits={"queue_bytes": "32MiB"})
+
+
+@contextlib.contextmanager
+def comparator_off(setting: Setting) -> Iterator[Peer]:
+    """The same with a judge that is stopped as soon as it is up: captures are made, handed over and, when there is no room, dropped."""
+    limits = {"queue_bytes": "32MiB"}
+    with start(setting, 1.0, "comparator-off", awaited=False, limits=limits) as peer:
+        judge = next(pid for pid in processes.tree(peer.pid) if pid not in {peer.pid, *peer.live})
+        os.kill(judge, signal.SIGSTOP)
+        try:
+            yield peer
+        finally:
+            os.kill(judge, signal.SIGCONT)

@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.bench import cores
 
 
-def nothing(name: str, **labels: str) -> float:  # noqa: ARG001 - the signature of what stands in its place
+def nothing(name: str, **labels: str) -> float:
     """Most peers tell nothing that is asked of them here."""
     return 0.0
 

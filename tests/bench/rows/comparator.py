@@ -50,14 +50,14 @@ def _rate(sample: Sample) -> float:
 
 
 def saturated(stand: Stand) -> Iterator[Result]:
-    """Goal 13: the judge on the same core, asked for more comparisons than it can make, beside a sample of 0 %."""
+    """Goal 13: the judge on the same core, asked for more comparisons than it can make, beside one that is stopped."""
     body = request(1024, logprobs=True, top_logprobs=20)
     work = Work(body, connections=16, seconds=stand.seconds, rate=600)
-    starts = [parhelion.saturated, parhelion.none_mirrored]
+    starts = [parhelion.saturated, parhelion.comparator_off]
     found = stand.compare(starts, logprobs_reply(_TOKENS, 20), work)
     row = "comparator saturated, 95 KB replies at 600 rps: p50"
-    bounds = {"parhelion-0%": 1.03}
-    common = {"ours": "parhelion-saturated", "mirrored": False, "bare": True}
+    bounds = {"comparator-off": 1.03}
+    common = {"ours": "saturated", "mirrored": False, "bare": True}
     yield from versus(found, 13, row, bounds, figure=lambda one: one.load["latency_p50"], **common)
     p99 = {name: medians(samples, lambda one: one.load["latency_p99"]) for name, samples in found.items()}
     shown = ", ".join(f"{name} {value:,.0f}" for name, value in p99.items())
@@ -65,6 +65,6 @@ def saturated(stand: Stand) -> Iterator[Result]:
     peer = stand.peer(parhelion.saturated)
     assert peer is not None
     dropped = peer.metric("parhelion_shed_total")
-    stand.end(parhelion.saturated)
+    stand.end(parhelion.saturated, parhelion.comparator_off)
     verdict = Verdict.MET if dropped > 0 else Verdict.NOT_MET
     yield Result(13, "samples dropped over the budget, and counted", "> 0", verdict, figure=f"{dropped:,.0f}")

@@ -78,7 +78,14 @@ def _illness(stand: Stand, illness: str, work: Work, name: str) -> Iterator[Resu
 def _verdicts(found: dict[str, list[Sample]], name: str) -> Iterator[Result]:
     bare = {"ours": "ill", "mirrored": False, "bare": True}
     yield from versus(
-        found, 9, f"{name}: requests a second", {"healthy": 0.98}, figure=lambda one: one.rps, unit="rps", least=True, **bare
+        found,
+        9,
+        f"{name}: requests a second",
+        {"healthy": 0.98},
+        figure=lambda one: one.rps,
+        unit="rps",
+        least=True,
+        **bare,
     )
     yield from versus(found, 9, f"{name}: p50", {"healthy": 1.02}, figure=lambda one: one.load["latency_p50"], **bare)
     yield from versus(found, 9, f"{name}: p99", {"healthy": None}, figure=lambda one: one.load["latency_p99"], **bare)
