@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.bench.ratio import Verdict
-from tests.bench.rows import bodies, comparator, cost, cpu, fidelity, ill, inject, latency, streams, tls
+from tests.bench.rows import bodies, comparator, cost, cpu, fidelity, ill, inject, latency, metrics, streams, tls
 from tests.bench.stand import Stand, stand
 from tests.bench.table import Result, as_json, as_markdown, as_text
 
@@ -28,7 +28,7 @@ ROWS: dict[str, Callable[[Stand], Iterator[Result]]] = {
     "ill": ill.shadows,
     "tokens": comparator.tokens,
     "saturated": comparator.saturated,
-    "metrics": cost.metrics,
+    "metrics": metrics.cost,
     "fidelity": fidelity.bodies,
     "inject": inject.injecting,
     "https": tls.https,

@@ -28,7 +28,7 @@ from typing import Any
 
 import msgspec
 
-from proxy.app.child import Assignment
+from proxy.app.orders import Assignment, encode
 from proxy.config import Config
 from tests import programs
 from tests.bench.native import Engine, Reply, Work, engine, load
@@ -105,6 +105,8 @@ class Counted:
 
     def end(self) -> None:
         """Stop it; a program that does not end in time is killed."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
         self.process.terminate()
         try:
             self.process.wait(30)
@@ -142,7 +144,7 @@ def _traffic(setting: Setting) -> Counted:
         },
         Config,
     )
-    assignment = msgspec.msgpack.encode(Assignment(config, "traffic", "traffic0-bench", listener.fileno()))
+    assignment = Assignment(config, "traffic", "traffic0-bench", descriptor=listener.fileno())
     counted = Counted(
         [sys.executable, "-P", "-m", "proxy.app.child"],
         listener.getsockname()[1],
@@ -152,8 +154,8 @@ def _traffic(setting: Setting) -> Counted:
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"},
     )
     assert counted.process.stdin is not None
-    counted.process.stdin.write(assignment)
-    counted.process.stdin.close()
+    counted.process.stdin.write(encode(assignment))
+    counted.process.stdin.flush()  # and left open: later orders would come this way
     listener.close()
     return counted
 

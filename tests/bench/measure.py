@@ -16,7 +16,6 @@ from tests.bench.native import Engine, Work, load
 from tests.bench.peers.peer import Peer
 
 _STALLED = 5.0  # seconds without another reply read by anybody: what is missing will not come
-_TOLD_EVERY = 1.1  # the judge tells its figures once a second
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def measure(peer: Peer, engine: Engine, work: Work) -> Sample:
         wait_read(engine)
     used = processes.settled(peer.pid) - before
     live = processes.own_cpu(peer.live) - live
-    time.sleep(_TOLD_EVERY if peer.live else 0.0)
+    peer.told()
     compared, stored, comparisons = (after - first for after, first in zip(_told(peer), told, strict=True))
     primary, shadow = engine.stats("primary"), engine.stats("shadow")
     each = 1e6 / max(1, took["done"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 from proxy.config import Limits
 from proxy.demo.proxy_process import ProxyProcess
+from proxy.ledger.judge_metrics import SNAPSHOT
 from tests.bench import cores, processes
 from tests.bench.peers.peer import Peer, Setting
 
@@ -62,8 +64,16 @@ def start(
             pid,
             mirrors=rate > 0 and awaited,
             metric=proxy.metric,
+            told=lambda: _told(setting.folder / "state" / SNAPSHOT),
             live=tuple(child for child in processes.tree(pid) if _answers_clients(child)),
         )
+
+
+def _told(snapshot: Path) -> None:
+    """Wait for the judge's next snapshot, which it writes once a second."""
+    since, limit = time.time_ns(), time.monotonic() + 3
+    while time.monotonic() < limit and snapshot.stat().st_mtime_ns < since:
+        time.sleep(0.05)
 
 
 def _answers_clients(pid: int) -> bool:

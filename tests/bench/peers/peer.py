@@ -26,7 +26,8 @@ def nothing(name: str, **labels: str) -> float:
 class Peer:
     """One running peer.
 
-    ``pid``: the root of its tree. ``mirrors``: its mirrored requests are waited for. ``metric``: the value of one of its own metrics. ``live``: the processes
+    ``pid``: the root of its tree. ``mirrors``: its mirrored requests are waited for. ``metric``: the value of one of its own metrics,
+    ``told`` waits until they say what has happened by now. ``live``: the processes
     that answer clients, of which a figure of their own is shown. ``headers``: what clients must send.
     """
 
@@ -35,6 +36,7 @@ class Peer:
     pid: int
     mirrors: bool
     metric: Callable[..., float] = nothing
+    told: Callable[[], None] = lambda: None
     live: tuple[int, ...] = ()
     headers: tuple[str, ...] = ()
 

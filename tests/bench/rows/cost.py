@@ -1,4 +1,4 @@
-"""Goals 4, 5 and 14: instructions and system calls a request, and what metrics cost."""
+"""Goals 4 and 5: user instructions and system calls a request."""
 
 from __future__ import annotations
 
@@ -6,54 +6,51 @@ import re
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests import programs
 from tests.bench import instructions, processes
-from tests.bench.measure import Sample, measure, wait_read
+from tests.bench.measure import wait_read
 from tests.bench.native import Work, load
 from tests.bench.payloads import json_reply, request, sse_reply
 from tests.bench.peers import nginx, parhelion
-from tests.bench.peers.peer import Peer, Start
+from tests.bench.peers.peer import Start
 from tests.bench.ratio import Verdict
-from tests.bench.stand import Stand, versus
+from tests.bench.stand import Stand
 from tests.bench.table import Result
 
 _INSTRUCTIONS = {"json_1k": ("1 KB", 2.5), "sse_128": ("128 events", 3.0)}
 #: Calls that move bytes, wait for them or look after sockets; those of the store's file are not what is asked for.
-_CALLS = set(
-    [
-        "read",
-        "write",
-        "readv",
-        "writev",
-        "recvfrom",
-        "sendto",
-        "recvmsg",
-        "sendmsg",
-        "accept",
-        "accept4",
-        "connect",
-        "socket",
-        "shutdown",
-        "close",
-        "epoll_wait",
-        "epoll_pwait",
-        "epoll_ctl",
-        "poll",
-        "setsockopt",
-        "getsockopt",
-        "getpeername",
-        "getsockname",
-        "ioctl",
-        "timerfd_settime",
-        "eventfd2",
-        "io_uring_enter",
-    ]
-)
+_CALLS = {
+    "read",
+    "write",
+    "readv",
+    "writev",
+    "recvfrom",
+    "sendto",
+    "recvmsg",
+    "sendmsg",
+    "accept",
+    "accept4",
+    "connect",
+    "socket",
+    "shutdown",
+    "close",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_ctl",
+    "poll",
+    "setsockopt",
+    "getsockopt",
+    "getpeername",
+    "getsockname",
+    "ioctl",
+    "timerfd_settime",
+    "eventfd2",
+    "io_uring_enter",
+}
 
 
 def user_instructions(stand: Stand) -> Iterator[Result]:
@@ -110,44 +107,3 @@ def _calls(stand: Stand, start: Start, work: Work) -> int:
         tracer.wait(30)
         counted = re.findall(r"^\s*(\w+)\s+(\d+)\s*$", Path(file.name).read_text(), re.MULTILINE)
     return sum(int(calls) for name, calls in counted if name in _CALLS)
-
-
-def metrics(stand: Stand) -> Iterator[Result]:
-    """Goal 14: Parhelion scraped fifty times a second and not at all, in turn; and what counting itself takes, by the clock."""
-    peer = stand.peer(parhelion.all_mirrored)
-    assert peer is not None
-    work = Work(request(1024), connections=8, seconds=stand.seconds, rate=500)
-    found: dict[str, list[Sample]] = {"not scraped": [], "scraped": []}
-    for number in range(stand.pairs):
-        for name in list(found)[:: 1 if number % 2 else -1]:
-            with _Scraping(peer if name == "scraped" else None):
-                found[name].append(measure(peer, stand.engine, work))
-    bare = {"ours": "scraped", "mirrored": False, "bare": True}
-    row = "scraped at 50 Hz, 500 rps: "
-    yield from versus(found, 14, f"{row}p50", {"not scraped": None}, figure=lambda one: one.load["latency_p50"], **bare)
-    yield from versus(found, 14, f"{row}p99", {"not scraped": None}, figure=lambda one: one.load["latency_p99"], **bare)
-    live = {"figure": lambda one: one.live}
-    yield from versus(found, 14, f"{row}CPU of the live path", {"not scraped": 1.02}, **live, **bare)
-
-
-class _Scraping:
-    """Ask for the metrics fifty times a second, beside what is measured; nothing for None."""
-
-    def __init__(self, peer: Peer | None) -> None:
-        self._peer = peer
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._scrape)
-
-    def _scrape(self) -> None:
-        assert self._peer is not None
-        while not self._over.wait(0.02):
-            self._peer.metric("parhelion_received_total")
-
-    def __enter__(self) -> None:
-        if self._peer is not None:
-            self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        if self._peer is not None:
-            self._thread.join()

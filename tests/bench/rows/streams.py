@@ -21,6 +21,9 @@ _WORK = Work(request(1024, stream=True), connections=_STREAMS, seconds=0.9, requ
 
 def thousand(stand: Stand) -> Iterator[Result]:
     """CPU a chunk beside the two mirrors; memory of the processes of Parhelion."""
+    peer = stand.peer(parhelion.many_streams)
+    assert peer is not None
+    yield from _memory(stand, peer)  # before anything else has made it grow
     reply = sse_reply(_EVENTS, pace=_PACE)
     starts = [parhelion.many_streams, nginx.mirror, envoy.mirror]
     found = stand.compare(starts, reply, _WORK, warm=False)
@@ -29,9 +32,6 @@ def thousand(stand: Stand) -> Iterator[Result]:
     yield from versus(
         found, 10, f"CPU a chunk, {name}", bounds, figure=lambda one: one.per_chunk, per=lambda one: one.chunks
     )
-    peer = stand.peer(parhelion.many_streams)
-    assert peer is not None
-    yield from _memory(stand, peer)
     stand.end(parhelion.many_streams)
 
 
