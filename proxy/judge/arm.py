@@ -211,7 +211,7 @@ class Arm:
             return
         prompt, completion = usage.reported(answer.pieces)
         if completion is None and 200 <= answer.status <= 299:
-            completion = expected
+            completion = max(expected, usage.completion(answer.pieces))
         if prompt:
             self.tokens["prompt"] += prompt
         if completion:

@@ -45,7 +45,7 @@ def ask_shadows(
         body = _body(asked, primary, shadow, arm.dialect)
         expected = 0
         if arm.guard.tokens_per_day is not None:
-            expected = usage.reported(exchange.pieces)[1] or 0
+            expected = usage.completion(exchange.pieces)
         arm.begin(asked.path, body, exchange.id, expected, partial(came, arm.name, body))
 
 

@@ -24,6 +24,12 @@ def reported(pieces: Sequence[tuple[int, bytes]]) -> tuple[int | None, int | Non
     return _last(_NAMES[0], tail), _last(_NAMES[1], tail)
 
 
+def completion(pieces: Sequence[tuple[int, bytes]]) -> int:
+    """Return the completion tokens as reported, else the events of the stream: engines send about one a token. 0 where there is neither."""
+    said = reported(pieces)[1]
+    return sum(piece.count(b"data:") for _, piece in pieces) if said is None else said
+
+
 def _last(name: bytes, tail: bytes) -> int | None:
     at = tail.rfind(name, max(0, len(tail) - _TAIL))
     found = _VALUE.match(tail, at + len(name)) if at >= 0 else None

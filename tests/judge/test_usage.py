@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.judge.usage import reported
+from proxy.judge.usage import completion, reported
 
 USAGE = {"prompt_tokens": 12, "completion_tokens": 345, "total_tokens": 357}
 
@@ -34,6 +34,14 @@ def test_cut_anywhere(size: int) -> None:
 def test_the_last_word_of_a_stream_counts() -> None:
     events = [b'data: {"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":%d}}\n\n' % n for n in range(40)]
     assert reported(list(enumerate([*events, b"data: [DONE]\n\n"]))) == (12, 39)
+
+
+def test_a_stream_that_says_nothing_is_counted_by_its_events() -> None:
+    events = [b'data: {"choices":[{"delta":{"content":"data"}}]}\n\n'] * 9
+    assert completion(list(enumerate([*events, b"data: [DONE]\n\n"]))) == 10
+    assert completion(list(enumerate([*events, b'data: {"usage":{"completion_tokens":3}}\n\n']))) == 3
+    assert completion([(1, b'{"choices": []}')]) == 0
+    assert completion([]) == 0
 
 
 @given(st.text())
