@@ -125,9 +125,9 @@ class Records(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Spool(Struct, frozen=True, forbid_unknown_fields=True):
-    """Disk that bridges a judge outage."""
+    """Disk that keeps what is mirrored and not yet settled over the death of any process. ``path``: a directory."""
 
-    path: str = "parhelion.spool"
+    path: Annotated[str, Meta(min_length=1)] = "parhelion.spool"
     max_bytes: Bytes = 1 << 30
 
 
@@ -163,7 +163,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     timeouts: Timeouts = Timeouts()
     models: tuple[str, ...] = ()
     records: Records = Records()
-    spool: Spool = Spool()
+    spool: Spool | None = Spool()
     handoff: str = "local"
     verdict: Verdict = Verdict()
     drift: Drift = Drift()

@@ -232,7 +232,7 @@ def _shown(tree: Any, path: str) -> str:
 def without_effect(config: Config) -> list[str]:
     """Keys that are set, and that this version accepts for the sake of later ones but does not act on."""
     plain = Config()
-    found = [key for key in ("spool", "drift") if getattr(config, key) != getattr(plain, key)]
+    found = [key for key in ("drift",) if getattr(config, key) != getattr(plain, key)]
     found += [
         f"verdict.{key}"
         for key in ("alpha", "margin", "allowance")

@@ -62,6 +62,7 @@ def parhelion(directory: Path, engine: str, shadows: list[dict[str, Any]], **set
         "primary": {"url": engine},
         "shadows": shadows,
         "sampling": {"rate": 1.0},
+        "spool": {"path": str(directory / "spool")},
         "records": {"url": f"sqlite:///{directory / 'records.db'}", "content": "text"},
     }
     with ProxyProcess(whole | settings, directory) as running:

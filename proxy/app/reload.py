@@ -24,7 +24,7 @@ from proxy.config_load import ConfigError, checked
 logger = logging.getLogger("parhelion")
 
 #: What is bound, opened or started once in the life of a replica.
-NEEDS_RESTART = ("listen", "admin", "processes", "state", "handoff", "records.url", "spool.path")
+NEEDS_RESTART = ("listen", "admin", "processes", "state", "handoff", "records.url", "spool")
 _LOOK_EVERY = 0.5  # seconds; a changed file is read when two looks have found it the same
 _Signature = tuple[int, int, int] | None
 

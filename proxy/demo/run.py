@@ -103,6 +103,7 @@ def _settings(trio: Trio, directory: Path) -> dict[str, Any]:
         "listen": "127.0.0.1:0",
         "admin": "127.0.0.1:0",
         "state": str(directory / "state"),
+        "spool": {"path": str(directory / "spool")},
         "primary": {"url": trio.primary},
         "shadows": list(trio.shadows),
         "sampling": {"rate": 1.0},

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -20,6 +20,7 @@ from proxy.traffic.wire import FrameReader, Hello, WireError
 
 logger = logging.getLogger("parhelion")
 
+Took = Callable[[Sequence[Exchange], Sequence[bytes]], None]
 Reconcile = Callable[[str, int], Awaitable[None]]
 Bury = Callable[[str], Awaitable[None]]
 
@@ -27,11 +28,11 @@ Bury = Callable[[str], Awaitable[None]]
 class Intake:
     """The queue.
 
-    ``capacity`` in bytes of captured bodies; ``took`` hears of the incarnation of every exchange, ``reconcile`` accounts for what an
-    incarnation handed over on earlier connections, ``bury`` for all that a dead one had left.
+    ``capacity`` in bytes of captured bodies; ``took`` hears of all that comes, before anything is done with it and as it came (the payloads
+    of its frames), ``reconcile`` accounts for what an incarnation handed over on earlier connections, ``bury`` for all that a dead one had left.
     """
 
-    def __init__(self, capacity: int, took: Callable[[str], None], reconcile: Reconcile, bury: Bury) -> None:
+    def __init__(self, capacity: int, took: Took, reconcile: Reconcile, bury: Bury) -> None:
         self.capacity = capacity
         self.waiting_bytes = 0
         self.arrived: Callable[[], None] = _nobody
@@ -70,13 +71,18 @@ class Intake:
         for line in list(self._lines):
             line.hang_up()
 
-    def put(self, exchange: Exchange) -> bool:
-        """Queue one exchange; False when its line should stop reading."""
-        self._took(exchange.incarnation)
+    def put(self, exchanges: Sequence[Exchange], payloads: Sequence[bytes]) -> bool:
+        """Queue what has come; False when its line should stop reading."""
+        self._took(exchanges, payloads)
+        for exchange in exchanges:
+            self.put_back(exchange)
+        return self.waiting_bytes < self.capacity
+
+    def put_back(self, exchange: Exchange) -> None:
+        """Queue what had been taken before, in this life or an earlier one."""
         self._queue.append(exchange)
         self.waiting_bytes += size_of(exchange)
         self.arrived()
-        return self.waiting_bytes < self.capacity
 
     async def greet(self, hello: Hello, line: _Line) -> None:
         """Account for what this incarnation handed over on earlier connections; what is still unread of those is lost with them."""
@@ -120,7 +126,7 @@ class _Line(asyncio.Protocol):
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
         self._greeting: asyncio.Future[None] | None = None
-        self._held: list[Exchange] = []
+        self._held: tuple[list[Exchange], list[bytes]] = [], []
         self._full = False
         self._given_up = False
 
@@ -137,16 +143,18 @@ class _Line(asyncio.Protocol):
             logs.say(logger, logging.ERROR, "handoff_unreadable")
             self._transport.abort()
             return
-        for frame in frames:
-            match frame:
-                case Hello():
-                    self.incarnation = frame.incarnation
-                    self._transport.pause_reading()
-                    self._greeting = asyncio.ensure_future(self._greet(frame))
-                case Exchange() if self._greeting is not None and not self._greeting.done():
-                    self._held.append(frame)
-                case Exchange():
-                    self._put(frame)
+        payloads = self._reader.payloads
+        if frames and isinstance(hello := frames[0], Hello):
+            frames, payloads = frames[1:], payloads[1:]
+            self.incarnation = hello.incarnation
+            self._transport.pause_reading()
+            self._greeting = asyncio.ensure_future(self._greet(hello))
+        exchanges = cast("list[Exchange]", frames)
+        if self._greeting is not None and not self._greeting.done():
+            self._held[0].extend(exchanges)
+            self._held[1].extend(payloads)
+        elif exchanges:
+            self._put(exchanges, payloads)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter
         self._transport = None
@@ -176,15 +184,15 @@ class _Line(asyncio.Protocol):
 
     async def _greet(self, hello: Hello) -> None:
         await self._intake.greet(hello, self)
-        held, self._held = self._held, []
+        held, self._held = self._held, ([], [])
         if self._given_up:
             return
-        for exchange in held:
-            self._put(exchange)
+        if held[0]:
+            self._put(*held)
         if self._transport is not None and not self._full:
             self._transport.resume_reading()
 
-    def _put(self, exchange: Exchange) -> None:
-        if not self._intake.put(exchange) and not self._full and self._transport is not None:
+    def _put(self, exchanges: list[Exchange], payloads: list[bytes]) -> None:
+        if not self._intake.put(exchanges, payloads) and not self._full and self._transport is not None:
             self._full = True
             self._transport.pause_reading()

@@ -10,17 +10,19 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from proxy import logs
 from proxy.config import Config
 from proxy.counters import is_alive
+from proxy.exchange import Exchange
 from proxy.judge.cpu import COMPARE, STORE
 from proxy.judge.desk import Done
 from proxy.judge.noise import NoiseBook
+from proxy.judge.spool import Kept, Spool
 from proxy.ledger import totals
 from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.reconcile import SETTLED, Arm
@@ -39,17 +41,28 @@ _HOLD = 1_000_000  # ns of learning after which the event loop has its turn
 _BURIALS, _BURIAL_PAUSE = 240, 0.5  # a drain may take minutes
 
 
+class _Settling(NamedTuple):
+    """An exchange on its way into the store."""
+
+    done: Done
+    incarnation: str
+    id: str
+    told: Callable[[], None]
+
+
 class Ledger:
     """Settlements in, word of their being written out."""
 
-    def __init__(self, config: Config, metrics: JudgeMetrics) -> None:
+    def __init__(self, config: Config, metrics: JudgeMetrics, spool: Spool | None = None) -> None:
         self.store = Store.open(config.records.url)
+        self.spool = spool or Spool(None)
         self.metrics = metrics
         self._configure(config, self.store.get_state(_NOISE))
         self._pending: list[Settlement] = []
         self._owed: Counter[Settlement] = Counter()  # counts of what the store could not take
         self._retry_at = 0.0
-        self._waiting: list[tuple[Done, Callable[[], None]]] = []
+        self._waiting: list[_Settling] = []
+        self._owed_ids: list[str] = []
         self._learning = 0
         self._something = asyncio.Event()
         self._closing = False
@@ -74,15 +87,35 @@ class Ledger:
         self.noise = NoiseBook(None if near_tie == "auto" else near_tie, noise)
         self._arms = {Arm(shadow.name, mode) for shadow in config.shadows for mode in shadow.modes}
 
-    def took(self, incarnation: str) -> None:
-        """Note that an exchange of this incarnation is in the judge's hands, until it is settled."""
-        self.in_flight[incarnation] += 1
+    def took(self, exchanges: Sequence[Exchange], payloads: Sequence[bytes]) -> None:
+        """Note that exchanges have come into the judge's hands, where they are until settled; they are kept on disk as they came."""
+        self.spool.write([exchange.id for exchange in exchanges], payloads)
+        for exchange in exchanges:
+            self.in_flight[exchange.incarnation] += 1
 
-    def hand_in(self, done: Done, incarnation: str, told: Callable[[], None]) -> None:
+    def take_up(self) -> list[Kept]:
+        """Take what earlier lives have left on disk into our hands. Raises StoreError."""
+        kept = self.spool.open(self.store.spooled())
+        self.store.forget_spooled(0, self.spool.oldest() - 1)
+        for one in kept:
+            self.in_flight[one.incarnation] += 1
+        return kept
+
+    def dropped(self, kept: Kept) -> None:
+        """Give up what cannot be read any more: it is accounted for as lost."""
+        self._let_go(kept.incarnation)
+        self.spool.settled(kept.id)
+
+    def outlives_us(self, exchange: Exchange) -> bool:
+        """Whether an exchange that we leave unsettled is taken up by the next life."""
+        return self.spool.number(exchange.id) is not None
+
+    def hand_in(self, done: Done, exchange: Exchange, told: Callable[[], None]) -> None:
         """Hand an exchange's settlements to the writer; ``told`` is called when they are in the store, or counted as lost to it."""
+        number = self.spool.number(exchange.id)
         self._pending += done.settlements
-        self._pending.append(Settlement(incarnation, "", "", SETTLED))
-        self._waiting.append((done, told))
+        self._pending.append(Settlement(exchange.incarnation, "", "", SETTLED, spooled=number))
+        self._waiting.append(_Settling(done, exchange.incarnation, exchange.id, told))
         self._something.set()
 
     def _take_in(self, done: Done) -> None:
@@ -113,14 +146,14 @@ class Ledger:
             waiting, self._waiting = self._waiting, []
             self._learning = len(waiting)
             async with self._writing:
-                await self._write(batch)
-                self._release(batch)
+                committed = await self._write(batch)
+                self._release(waiting, committed=committed)
             await self._learn(waiting)
 
-    async def _learn(self, settled: list[tuple[Done, Callable[[], None]]]) -> None:
+    async def _learn(self, settled: list[_Settling]) -> None:
         """Count and learn from what has settled, and say so; the event loop runs after each millisecond of it."""
         since = COMPARE.spent
-        for done, told in settled:
+        for done, _, _, told in settled:
             if done.examined is not None:
                 try:
                     with COMPARE:
@@ -133,13 +166,20 @@ class Ledger:
                 await asyncio.sleep(0)
                 since = COMPARE.spent
 
-    def _release(self, batch: list[Settlement]) -> None:
-        """What is in the store, or owed to it, is in our hands no more."""
-        for one in batch:
-            if one.outcome == SETTLED:
-                self.in_flight[one.incarnation] -= 1
-                if not self.in_flight[one.incarnation]:
-                    del self.in_flight[one.incarnation]
+    def _release(self, settled: list[_Settling], *, committed: bool) -> None:
+        """What is in the store, or owed to it, is in our hands no more; on disk it stays until it is in the store."""
+        for one in settled:
+            self._let_go(one.incarnation)
+        self._owed_ids += [one.id for one in settled]
+        if committed:
+            for id_ in self._owed_ids:
+                self.spool.settled(id_)
+            self._owed_ids.clear()
+
+    def _let_go(self, incarnation: str) -> None:
+        self.in_flight[incarnation] -= 1
+        if not self.in_flight[incarnation]:
+            del self.in_flight[incarnation]
 
     async def _wait(self) -> None:
         """Until there is something to write, or it is time to try again with what is owed."""
@@ -148,11 +188,11 @@ class Ledger:
             async with asyncio.timeout(_RETRY if self._owed else None):
                 await self._something.wait()
 
-    async def _write(self, batch: list[Settlement]) -> None:
-        """Commit a batch and what is owed from before. While the store is away it is asked once a second, not for every exchange."""
+    async def _write(self, batch: list[Settlement]) -> bool:
+        """Commit a batch and what is owed from before; true when that is done. While the store is away it is asked once a second, not for every exchange."""
         if self._owed and time.monotonic() < self._retry_at:
             self._owed.update(shed_of(batch))
-            return
+            return False
         try:
             await asyncio.to_thread(self._commit, [*self._owed.elements(), *batch], self._learned())
             self._owed.clear()
@@ -160,6 +200,8 @@ class Ledger:
             logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=len(batch))
             self._owed.update(shed_of(batch))
             self._retry_at = time.monotonic() + _RETRY
+            return False
+        return True
 
     def _commit(self, batch: list[Settlement], state: dict[str, bytes]) -> None:
         with STORE:
@@ -231,6 +273,17 @@ class Ledger:
             await asyncio.to_thread(self.store.check)
         except StoreError as error:
             logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=0)
+
+    async def tidy(self) -> None:
+        """Leave nothing on disk that is settled, and nothing in the store about what is not on disk."""
+        self.spool.tidy()
+        gone, self.spool.gone = self.spool.gone, []
+        for number, (first, last) in enumerate(gone):
+            try:
+                await asyncio.to_thread(self.store.forget_spooled, first, last)
+            except StoreError:
+                self.spool.gone += gone[number:]
+                return
 
     async def too_large(self) -> bool:
         """Whether the store has passed its bound by so much that it should not wait for its turn."""

@@ -59,8 +59,11 @@ class Book(Protocol):
     def backlog(self) -> int:
         """How many wait to be written."""
 
-    def hand_in(self, done: Done, incarnation: str, told: Callable[[], None]) -> None:
+    def hand_in(self, done: Done, exchange: Exchange, told: Callable[[], None]) -> None:
         """Settle; ``told`` when it is in the store."""
+
+    def outlives_us(self, exchange: Exchange) -> bool:
+        """Whether a later life will take an exchange up that we leave unsettled."""
 
 
 class _Work(NamedTuple):
@@ -120,7 +123,7 @@ class Pipeline:
                 break
             work = self._take(exchange)
             if not self._enabled:
-                self._settle(work, work.desk.instead(exchange, "shed", KILL_SWITCH))
+                self._drop(work, KILL_SWITCH)
                 continue
             self._asking[self._taken] = work
             work.desk.mirror(exchange, partial(self._mirrored, self._taken))
@@ -172,17 +175,25 @@ class Pipeline:
         try:
             done = await stepped(work.desk.judge(mirrored), COMPARE)
         except asyncio.CancelledError:
-            done = work.desk.instead(work.exchange, "shed", self._why)
-        self._settle(work, done)
+            self._drop(work, self._why)
+        else:
+            self._settle(work, done)
 
     def _over(self, task: asyncio.Task[None]) -> None:
         work = self._judging.pop(task)
         if task.cancelled():  # before it began, so that it could not see to it itself
-            self._settle(work, work.desk.instead(work.exchange, "shed", self._why))
+            self._drop(work, self._why)
         self._wake.set()
 
     def _settle(self, work: _Work, done: Done) -> None:
-        self._ledger.hand_in(done, work.exchange.incarnation, partial(self._settled, id(work.desk)))
+        self._ledger.hand_in(done, work.exchange, partial(self._settled, id(work.desk)))
+
+    def _drop(self, work: _Work, why: str) -> None:
+        """Shed it, unless we stop and it is kept for the next life."""
+        if why == _SHUTDOWN and self._ledger.outlives_us(work.exchange):
+            self._settled(id(work.desk))
+        else:
+            self._settle(work, work.desk.instead(work.exchange, "shed", why))
 
     def _settled(self, desk: int) -> None:
         self._open[desk] -= 1
@@ -203,10 +214,10 @@ class Pipeline:
         self._queue.clear()
         self._queued = 0
         for work in left:
-            self._settle(work, work.desk.instead(work.exchange, "shed", why))
+            self._drop(work, why)
 
     async def finish(self, seconds: float) -> None:
-        """Work on for so long at most; what is left then is shed."""
+        """Work on for so long at most; what is left then is shed, or left to a later life."""
         try:
             async with asyncio.timeout(seconds):
                 self.pull()
@@ -219,5 +230,4 @@ class Pipeline:
         self._give_up(_SHUTDOWN)
         await asyncio.gather(*self._judging, return_exceptions=True)
         while (exchange := self._source.next()) is not None:
-            work = self._take(exchange)
-            self._settle(work, work.desk.instead(exchange, "shed", _SHUTDOWN))
+            self._drop(self._take(exchange), _SHUTDOWN)

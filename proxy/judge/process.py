@@ -23,6 +23,7 @@ from proxy.judge.intake import Intake
 from proxy.judge.ledger import Ledger
 from proxy.judge.pipeline import Pipeline
 from proxy.judge.settle import Policy
+from proxy.judge.spool import Spool
 from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.switch import ON, Switch
 
@@ -37,7 +38,7 @@ _COLLECT = (
     100,
 )  # what is read and compared makes no cycles, and many objects: looking for some at every 700 costs a tenth of it
 _DRAIN = 10.0  # seconds to finish what waits when told to stop; the rest is shed and counted
-_RETIRE_LOOK = 0.1
+_LATER = 0.1
 
 
 class Judge:
@@ -48,7 +49,9 @@ class Judge:
         self.state = Path(config.state)
         self.metrics = JudgeMetrics.resumed(config)
         self.cpu = Meter()
-        self.ledger = Ledger(config, self.metrics)
+        self.spool = Spool(config.spool)
+        self.ledger = Ledger(config, self.metrics, self.spool)
+        self._kept = self.ledger.take_up()
         self.engines = Engines(config, self.ledger, self.metrics)
         queue, room = _bounds(config)
         self.intake = Intake(
@@ -77,12 +80,13 @@ class Judge:
         return Desk(config, examiner, self.metrics)
 
     async def run(self, ready: Callable[[], None], stop: asyncio.Event) -> int:
-        """Serve until ``stop``; then finish or shed what is left."""
+        """Serve until ``stop``; then finish what is left, or leave it on disk, or shed it."""
         await self.ledger.reconcile_all(self.state / "counters")
         server = await self.intake.listen(self.state / "judge.sock")
         for part in (self.ledger.run(), self.pipeline.compare(), self._housekeeping()):
             self._keep(part)
         self._watch()
+        taking_up = self._keep(self._take_up())
         gc.freeze()
         gc.set_threshold(*_COLLECT)
         ready()
@@ -91,12 +95,14 @@ class Judge:
         finally:
             server.close()
             self.intake.close()
+            taking_up.cancel()
             await self.pipeline.finish(_DRAIN)
             await self.ledger.close()
             tasks = list(self._tasks)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self.spool.close()
             await self.engines.close()
             self._snapshot()
         return 0
@@ -122,10 +128,23 @@ class Judge:
         self.pipeline.enable(switch.enabled)
         self.engines.turn(switch)
 
+    async def _take_up(self) -> None:
+        """Queue what earlier lives have left on disk, as there is room; what comes now does not wait for it."""
+        for kept in self._kept:
+            while self.intake.waiting_bytes > self.intake.capacity // 2:  # noqa: ASYNC110 - in no hurry
+                await asyncio.sleep(_LATER)
+            exchange = self.spool.read(kept)
+            if exchange is None:
+                self.ledger.dropped(kept)
+            else:
+                self.intake.put_back(exchange)
+            self.metrics.spool_replayed()
+        self._kept = []
+
     async def _retire(self, desk: Desk, engines: Engines) -> None:
         """When all that was begun under an earlier configuration has ended: account for what it ended without, and let its engines go."""
         while self.pipeline.busy(desk):  # noqa: ASYNC110 - a change of configuration is rare, and in no hurry
-            await asyncio.sleep(_RETIRE_LOOK)
+            await asyncio.sleep(_LATER)
         await self.ledger.adopt()
         await engines.close(keeping=self.engines)
 
@@ -146,6 +165,7 @@ class Judge:
             await asyncio.sleep(_SNAPSHOT_EVERY)
             self._snapshot()
             await self.ledger.look()
+            await self.ledger.tidy()
             since = time.monotonic() - purged
             if since > _PURGE_EVERY or (since > _PURGE_SOONEST and await self.ledger.too_large()):
                 await self.ledger.purge()
@@ -156,6 +176,8 @@ class Judge:
         for shadow in self.config.shadows:
             for mode in shadow.modes:
                 self.metrics.in_flight(shadow.name, mode, self.pipeline.held)
+        self.metrics.spool(self.spool.size, self.spool.waiting(), self.spool.skipped)
+        self.spool.skipped.clear()
         for stage, seconds in self.cpu.since_last().items():
             self.metrics.cpu(stage, seconds)
         try:

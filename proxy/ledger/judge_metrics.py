@@ -94,6 +94,17 @@ class JudgeMetrics:
         """Say how many exchanges the judge holds now for an arm."""
         self._series.set("judge_in_flight", (shadow, mode), n)
 
+    def spool(self, size: int, exchanges: int, skipped: Mapping[str, int]) -> None:
+        """Say what is kept on disk (bytes, exchanges), and what could not be since the last time, by reason."""
+        self._series.set("spool_bytes", (), size)
+        self._series.set("spool_exchanges", (), exchanges)
+        for reason, n in skipped.items():
+            self._series.add("spool_skipped_total", (reason,), n)
+
+    def spool_replayed(self) -> None:
+        """Count an exchange of an earlier life that was taken up again."""
+        self._series.add("spool_replayed_total", ())
+
     def primary_tokens_source(self, source: str) -> None:
         """Count an exchange by where the primary's tokens came from; once an exchange."""
         self._series.add("primary_tokens_source_total", (source,))

@@ -7,7 +7,7 @@ House rules. Kept up only with what has been committed. A count only grows and h
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 Count = tuple[str, str, str, str, str]
 _HIGHER = (
@@ -17,18 +17,24 @@ _HIGHER = (
 
 
 class Keepsake:
-    """Counts by (incarnation, shadow, mode, outcome, reason), the ``state`` values and the footprints."""
+    """Counts by (incarnation, shadow, mode, outcome, reason), the ``state`` values, the footprints, and what of the spool is settled."""
 
     def __init__(self) -> None:
         self.counts: dict[Count, int] = {}
         self._state: dict[str, bytes] = {}
         self._footprints: dict[str, tuple[str, float, str]] = {}
+        self._spooled: set[int] = set()
 
-    def take(self, counted: Mapping[Count, int], state: Mapping[str, bytes]) -> None:
+    def take(self, counted: Mapping[Count, int], state: Mapping[str, bytes], spooled: Collection[int] = ()) -> None:
         """Add what a batch has added."""
+        self._spooled.update(spooled)
         for key, n in counted.items():
             self.counts[key] = self.counts.get(key, 0) + n
         self._state |= state
+
+    def forget_spooled(self, first: int, last: int) -> None:
+        """Drop numbers that no file of the spool holds any more."""
+        self._spooled = {number for number in self._spooled if not first <= number <= last}
 
     def take_footprint(self, row: tuple[str, float, str]) -> None:
         """Add a footprint, as stored; the first stays."""
@@ -38,6 +44,7 @@ class Keepsake:
         """Take everything from a file. Raises sqlite3.Error."""
         self.counts = {tuple(row[:5]): row[5] for row in connection.execute("SELECT * FROM counts")}
         self._state = dict(connection.execute("SELECT key, value FROM state"))
+        self._spooled = {row[0] for row in connection.execute("SELECT number FROM spooled")}
         self._footprints = {row[0]: row for row in connection.execute("SELECT id, first_seen, body FROM footprints")}
 
     def restore(self, connection: sqlite3.Connection) -> None:
@@ -45,4 +52,5 @@ class Keepsake:
         connection.executemany(_HIGHER, [(*key, n) for key, n in self.counts.items()])
         connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", list(self._state.items()))
         connection.executemany("INSERT OR IGNORE INTO footprints VALUES (?, ?, ?)", list(self._footprints.values()))
+        connection.executemany("INSERT OR IGNORE INTO spooled VALUES (?)", [(number,) for number in self._spooled])
         self.load(connection)

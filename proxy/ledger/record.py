@@ -73,8 +73,8 @@ class Settlement(Struct, frozen=True):
     """How one exchange x shadow x mode ended: exactly one of these is counted for each.
 
     ``outcome``: ``compared``, ``incomparable`` or ``shed`` with its ``reason``; or ``sampled`` / ``not_sampled`` (shadow and mode
-    empty) where a rule that needs the body was settled by the judge. ``record`` goes into the store in the same
-    transaction as the count.
+    empty) where a rule that needs the body was settled by the judge; or ``settled``, once for the exchange as a whole. ``record``
+    goes into the store in the same transaction as the count, and so does ``spooled``, the number under which the exchange is kept on disk.
     """
 
     incarnation: str
@@ -83,3 +83,4 @@ class Settlement(Struct, frozen=True):
     outcome: str
     reason: str = ""
     record: Record | None = None
+    spooled: int | None = None

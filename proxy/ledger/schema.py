@@ -30,6 +30,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
            )""",
         "CREATE TABLE state (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     ),
+    ("CREATE TABLE spooled (number INTEGER PRIMARY KEY)",),
 )
 VERSION = len(MIGRATIONS)
 

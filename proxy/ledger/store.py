@@ -27,6 +27,7 @@ from proxy.ledger.query import Filter
 from proxy.ledger.reconcile import COUNT, SETTLED, Arm, adopt, ended, reconcile
 from proxy.ledger.record import Record, Settlement
 from proxy.ledger.store_error import StoreError, translated
+from proxy.ledger.store_file import transaction
 from proxy.ledger.store_watch import Watch
 from proxy.logs import say
 
@@ -139,7 +140,9 @@ class Store:
                 counted[one.incarnation, one.shadow, one.mode, one.outcome, reason] += 1
             connection.executemany(COUNT, [(*key, n) for key, n in counted.items()])
             connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", list(state.items()))
-        self._kept.take(counted, state)
+            spooled = [one.spooled for one in batch if one.spooled is not None]
+            connection.executemany("INSERT OR IGNORE INTO spooled VALUES (?)", [(number,) for number in spooled])
+        self._kept.take(counted, state, spooled)
 
     def _insert(self, connection: sqlite3.Connection, record: Record) -> bool:
         """Whether the settlement is to be counted: False when the record was there before."""
@@ -225,6 +228,16 @@ class Store:
         """One record; None when it is not kept. Raises StoreError."""
         rows = self._read("SELECT seq, body FROM records WHERE id = ?", [id])
         return self._decode(*rows[0]) if rows else None
+
+    def spooled(self) -> set[int]:
+        """Numbers under which the spool may still hold what is settled. Raises StoreError."""
+        return {number for (number,) in self._read("SELECT number FROM spooled")}
+
+    def forget_spooled(self, first: int, last: int) -> None:
+        """Drop a range of numbers that the spool holds no more. Raises StoreError."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM spooled WHERE number BETWEEN ? AND ?", (first, last))
+        self._kept.forget_spooled(first, last)
 
     def put_footprint(self, id: str, fields: Mapping[str, Any], time: float) -> None:  # noqa: A002 - the contract's word
         """Keep a stack's footprint (plain JSON values) under its id; the first time stays. Raises StoreError."""
@@ -326,7 +339,7 @@ class Store:
     def _begin_anew(self) -> None:
         self._connected = store_file.connect_or_set_aside(self.path, create=True, busy_seconds=self._busy_seconds)
         try:
-            with self._sqlite(), _transaction(self._connection) as connection:
+            with self._sqlite(), transaction(self._connection) as connection:
                 self._kept.restore(connection)
                 _add_event(connection, Event(time.time(), "store_lost", {"how": self._lost}))
             self._begin()
@@ -359,7 +372,7 @@ class Store:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock, self._sqlite():
             self.check()
-            with _transaction(self._connection) as connection:
+            with transaction(self._connection) as connection:
                 yield connection
 
     @contextmanager
@@ -368,18 +381,6 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise translated(error, self.path) from None
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield connection
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _add_event(connection: sqlite3.Connection, event: Event) -> None:

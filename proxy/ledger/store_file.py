@@ -10,6 +10,8 @@ import logging
 import os
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from proxy.ledger import schema, store_watch
@@ -148,3 +150,16 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         said = connection.execute("PRAGMA quick_check(1)").fetchone()
         if said is None or said[0] != "ok":
             raise StoreError("corrupt", path, "the check of its structure failed")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Run statements all or not at all. Raises sqlite3.Error."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

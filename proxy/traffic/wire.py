@@ -43,15 +43,17 @@ def encode_frame(value: Hello | Exchange) -> bytes:
 class FrameReader:
     """Cuts a byte stream, split anywhere, into frames; ``feed`` raises ``WireError``."""
 
-    __slots__ = ("_buffer", "_greeted", "_limit")
+    __slots__ = ("_buffer", "_greeted", "_limit", "payloads")
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self._buffer = bytearray()
         self._greeted = False
         self._limit = limit
+        self.payloads: list[bytes] = []
 
     def feed(self, data: bytes) -> list[Hello | Exchange]:
-        """Take the next bytes, return the values they complete."""
+        """Take the next bytes, return the values they complete; ``payloads`` are then what those were decoded from."""
+        self.payloads = payloads = []
         buffer = self._buffer
         buffer += data
         values: list[Hello | Exchange] = []
@@ -62,7 +64,8 @@ class FrameReader:
                 raise WireError("a frame is longer than any exchange can be")
             if end > len(buffer):
                 break
-            values.append(self._decode(bytes(buffer[start + _PREFIX : end])))
+            payloads.append(bytes(buffer[start + _PREFIX : end]))
+            values.append(self._decode(payloads[-1]))
             start = end
         del buffer[:start]
         return values

@@ -69,7 +69,7 @@ def work(desk: Desk, one: Exchange) -> Done:
 async def settle(ledger: Ledger, done: Done) -> None:
     """Hand in, and wait until it is in the store."""
     told = asyncio.Event()
-    ledger.hand_in(done, "t0", told.set)
+    ledger.hand_in(done, exchange(), told.set)
     async with asyncio.timeout(20):
         await told.wait()
 

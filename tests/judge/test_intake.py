@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
+
+import msgspec
 
 from proxy.exchange import Ended, Exchange
 from proxy.judge.intake import Intake, size_of
@@ -27,6 +30,10 @@ class Ledger:
         self.go_on = asyncio.Event()
         self.go_on.set()
 
+    def took(self, exchanges: Sequence[Exchange], payloads: Sequence[bytes]) -> None:
+        assert [msgspec.msgpack.decode(one, type=Exchange) for one in payloads] == list(exchanges)
+        self.taken += [one.id for one in exchanges]
+
     async def reconcile(self, incarnation: str, handed_over: int) -> None:
         self.calls.append((incarnation, handed_over))
         await self.go_on.wait()
@@ -36,7 +43,7 @@ class Ledger:
 
 
 def intake_for(ledger: Ledger, capacity: int = 1 << 20) -> Intake:
-    return Intake(capacity, ledger.taken.append, ledger.reconcile, ledger.bury)
+    return Intake(capacity, ledger.took, ledger.reconcile, ledger.bury)
 
 
 async def connect(path: Path, *frames: Hello | Exchange) -> asyncio.StreamWriter:
@@ -72,7 +79,7 @@ def test_exchanges_come_out_in_order(tmp_path: Path) -> None:
         server = await intake.listen(tmp_path / "judge.sock")
         writer = await connect(tmp_path / "judge.sock", Hello("t0", 0), exchange(1), exchange(2))
         assert [(await take(intake)).id, (await take(intake)).id] == ["x1", "x2"]
-        assert ledger.taken == ["t0", "t0"]
+        assert ledger.taken == ["x1", "x2"]
         assert ledger.calls == [("t0", 0)]
         intake.close()
         assert intake.next() is None
@@ -177,7 +184,7 @@ def test_who_hangs_up_is_accounted_for_after_all_it_sent_has_come_in(tmp_path: P
         assert ledger.calls == [("t0", 0)]
         ledger.go_on.set()
         await until(lambda: ledger.calls == [("t0", 0), ("t0", -1)])
-        assert ledger.taken == ["t0"]
+        assert ledger.taken == ["x1"]
         intake.close()
         server.close()
         await server.wait_closed()

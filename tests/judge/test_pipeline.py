@@ -80,20 +80,24 @@ class Book:
     def __init__(self, *, slow: bool = False) -> None:
         self.ends: Counter[tuple[str, str, str]] = Counter()
         self.settled = 0
+        self.on_disk: set[str] = set()
         self.slow, self.waiting = slow, list[Callable[[], None]]()
 
     @property
     def backlog(self) -> int:
         return len(self.waiting)
 
-    def hand_in(self, done: Done, incarnation: str, told: Callable[[], None]) -> None:
-        assert incarnation == "t0"
+    def hand_in(self, done: Done, exchange: Exchange, told: Callable[[], None]) -> None:
+        assert exchange.incarnation == "t0"
         self.settled += 1
         self.ends.update((one.incarnation, one.outcome, one.reason) for one in done.settlements)
         if self.slow:
             self.waiting.append(told)
         else:
             told()
+
+    def outlives_us(self, exchange: Exchange) -> bool:
+        return exchange.id in self.on_disk
 
     def reasons(self) -> Counter[str]:
         assert set(self.ends.values()) <= {1}  # each exchange once
@@ -276,6 +280,23 @@ def test_what_was_decided_without_asking_settles_at_once() -> None:
         bench.pipeline.pull()
         assert bench.book.reasons() == {"not_sampled": 3000}
         await bench.pipeline.finish(1.0)
+        await bench.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_kept_on_disk_is_left_to_the_next_life_and_not_shed() -> None:
+    async def main() -> None:
+        bench = Bench(20, at_once=3, answers=False)
+        bench.book.on_disk = {f"x{number}" for number in range(0, 20, 2)}
+        bench.pipeline.pull()
+        for one, then in bench.desk.asked[:2]:
+            then(Mirrored(one))
+        await turns()
+        await bench.pipeline.finish(0.02)
+        assert bench.book.reasons() == {"shutdown": 10}
+        assert not {f"x{number}" for number in range(0, 20, 2)} & {id_ for id_, _, _ in bench.book.ends}
+        assert bench.pipeline.held == 0
         await bench.close()
 
     asyncio.run(main())

@@ -46,6 +46,7 @@ def start(
         "admin": "127.0.0.1:0",
         "processes": processes_,
         "state": str(setting.folder / "state"),
+        "spool": {"path": str(setting.folder / "spool")},
         "drain": 1,
         "primary": {"url": primary, "engine": "openai", "logprobs": logprobs},
         "shadows": [{"name": "shadow", "url": shadow, "engine": "openai", "modes": ["free"]}],
