@@ -70,6 +70,10 @@ class Engines:
             if (day := days.get(shadow.arm.name)) is not None:
                 shadow.arm.guard.resume(clock, now - day[0], day[1])
 
+    def known(self) -> bool:
+        """Whether every engine has been found out about."""
+        return all(arm.dialect is not None for _, arm in self.made.values())
+
     async def watch(self) -> None:
         """Find out about every engine that is not known yet, each at its own pace."""
         todo = [self._until_known(spec.who, arm) for spec, arm in self.made.values() if arm.dialect is None]

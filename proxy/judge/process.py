@@ -39,6 +39,7 @@ _COLLECT = (
 )  # what is read and compared makes no cycles, and many objects: looking for some at every 700 costs a tenth of it
 _DRAIN = 10.0  # seconds to finish what waits when told to stop; the rest is shed and counted
 _LATER = 0.1
+_ENGINES = 15.0
 
 
 class Judge:
@@ -129,7 +130,13 @@ class Judge:
         self.engines.turn(switch)
 
     async def _take_up(self) -> None:
-        """Queue what earlier lives have left on disk, as there is room; what comes now does not wait for it."""
+        """Queue what earlier lives have left on disk, as there is room; what comes now does not wait for it.
+
+        It waits for the engines to be known, but for ever for none: it could not be compared sooner, and they were there when it came.
+        """
+        until = time.monotonic() + _ENGINES
+        while self._kept and not self.engines.known() and time.monotonic() < until:  # noqa: ASYNC110 - as below
+            await asyncio.sleep(_LATER)
         for kept in self._kept:
             while self.intake.waiting_bytes > self.intake.capacity // 2:  # noqa: ASYNC110 - in no hurry
                 await asyncio.sleep(_LATER)

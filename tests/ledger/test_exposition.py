@@ -329,6 +329,8 @@ def test_every_declared_metric_is_set_by_something(tmp_path, make):
     metrics.shadow_error("candidate", "refused")
     metrics.shadow_tokens("candidate", prompt=1)
     metrics.primary_tokens_source("reply")
+    metrics.spool(10, 1, {"full": 1})
+    metrics.spool_replayed()
     metrics.mirror_lag(0.1)
     metrics.footprint("primary", {"engine": "vllm"})
     metrics.footprint("candidate", {"engine": "sglang"})
