@@ -67,4 +67,4 @@ def scan(path: Path) -> Iterator[Frame]:
 
 
 def _sum(number: int, payload: bytes) -> int:
-    return zlib.crc32(payload, number & 0xFFFFFFFF)
+    return zlib.crc32(payload, (number ^ number >> 32) & 0xFFFFFFFF)

@@ -110,7 +110,7 @@ def test_beyond_its_bound_it_takes_nothing_and_says_so(tmp_path: Path) -> None:
     assert opened(tmp_path / "s")[1] == ["x20", "x21", "x22", "x23"]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=150)
 @given(st.data())
 def test_a_torn_or_damaged_file_gives_back_what_is_whole_before_it(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
