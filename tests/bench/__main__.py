@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,25 +41,44 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--rows", default=",".join(ROWS), help=f"which, with commas between: {', '.join(ROWS)}")
     parser.add_argument("--pairs", type=int, default=9, help="rounds of a row; fewer than 9 prove nothing")
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of one measurement")
+    parser.add_argument("--seconds", type=float, default=0.6, help="length of one measurement")
     parser.add_argument("--output", type=Path, default=Path("build/bench"), help="folder for table.json and table.md")
+    parser.add_argument("--list", action="store_true", help="say what each row measures")
     said = parser.parse_args()
-    unknown = [name for name in said.rows.split(",") if name not in ROWS]
-    if unknown:
-        parser.error(f"no such row: {', '.join(unknown)}")
+    if said.list:
+        print("\n".join(f"{name:13} {(row.__doc__ or '').splitlines()[0]}" for name, row in ROWS.items()))
+        return 0
+    names = said.rows.split(",")
+    if unknown := [name for name in names if name not in ROWS]:
+        parser.error(f"no such row: {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    said.output.mkdir(parents=True, exist_ok=True)
     results: list[Result] = []
     with stand(said.pairs, said.seconds) as bench:
-        for name in said.rows.split(","):
-            began = time.monotonic()
-            for result in ROWS[name](bench):
-                results.append(result)
-                bench.say(as_text([result]).splitlines()[1])
-            bench.say(f"row {name}: {time.monotonic() - began:.0f} s")
-    said.output.mkdir(parents=True, exist_ok=True)
-    (said.output / "table.json").write_text(as_json(results))
-    (said.output / "table.md").write_text(as_markdown(results))
-    print(as_text(results))
+        for name in names:
+            results += _row(bench, name)
+            _write(said.output, results)
+    print(as_text(sorted(results, key=lambda one: one.goal or 99)))
     return int(any(one.verdict in {Verdict.NOT_MET, Verdict.VOID} for one in results))
+
+
+def _row(bench: Stand, name: str) -> Iterator[Result]:
+    """The results of one row; one that breaks is void, and the others are measured all the same."""
+    began = time.monotonic()
+    try:
+        for result in ROWS[name](bench):
+            bench.say(as_text([result]).splitlines()[1])
+            yield result
+    except Exception as error:
+        traceback.print_exc()
+        yield Result(0, name, "", Verdict.VOID, figure=f"{type(error).__name__}", note=str(error)[:80])
+    bench.say(f"row {name}: {time.monotonic() - began:.0f} s")
+
+
+def _write(folder: Path, results: list[Result]) -> None:
+    """After every row, so that nothing measured is lost."""
+    ordered = sorted(results, key=lambda one: one.goal or 99)
+    (folder / "table.json").write_text(as_json(ordered))
+    (folder / "table.md").write_text(as_markdown(ordered))
 
 
 if __name__ == "__main__":
