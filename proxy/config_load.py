@@ -50,6 +50,7 @@ _UNITS_SIZE = {
 }
 _TIMES = re.compile(r"^(drain|shadows\[\d+\]\.deadline|timeouts\.(head|connect|idle)|records\.keep)$")
 _SIZES = re.compile(r"^(limits\.(capture_bytes|queue_bytes)|records\.max_bytes|spool\.max_bytes)$")
+_SHORT = 24  # characters; keys are longer
 _SECRETS = re.compile(r"(^|\.)(api_key|admin_token|salt)$")
 _QUANTITY = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*$")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -195,7 +196,7 @@ def _variable(name: str, path: str, environment: Mapping[str, str]) -> str:
 def _quantity(text: str, path: str, units: Mapping[str, float], kind: str) -> float:
     found = _QUANTITY.match(text)
     if not found or found[2] not in units:
-        raise ConfigError(f"{path}: {text!r} is not {kind}")
+        raise ConfigError(f"{path}: {quoted(text)} is not {kind}")
     return float(found[1]) * units[found[2]]
 
 
@@ -215,6 +216,7 @@ def _explain(message: str, tree: Tree) -> str:
     if missing:
         return f"{f'{path}.' if path else ''}{missing[1]}: is required; add it"
     shown = "" if _SECRETS.search(path) else _shown(tree, path)
+    text = re.sub(rf"'.{{{_SHORT + 1},}}'", "as above", text)
     if path.endswith("rate") and "float" in text:
         text = "give a share from 0 to 1"
     return f"{path or 'configuration'}{shown}: {text[0].lower()}{text[1:]}"
@@ -226,7 +228,12 @@ def _shown(tree: Any, path: str) -> str:
             tree = tree[int(number)] if number else tree[key]
         except (KeyError, IndexError, TypeError):
             return ""
-    return f" = {tree!r}" if isinstance(tree, str | int | float | bool) or tree is None else ""
+    return f" = {quoted(tree)}" if isinstance(tree, str | int | float | bool) or tree is None else ""
+
+
+def quoted(value: object) -> str:
+    """A wrong value as an error shows it: a long text may be a key that got into the wrong place."""
+    return repr(value) if len(str(value)) <= _SHORT else f"a text of {len(str(value))} characters"
 
 
 def without_effect(config: Config) -> list[str]:
@@ -246,7 +253,7 @@ def address(text: str, key: str) -> tuple[str, int]:
     host, separator, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535 or not host:
-        raise ConfigError(f"{key}: {text!r} is not HOST:PORT, such as 127.0.0.1:8001")
+        raise ConfigError(f"{key}: {quoted(text)} is not HOST:PORT, such as 127.0.0.1:8001")
     return host, int(port)
 
 
@@ -272,9 +279,9 @@ def check_url(url: str, key: str) -> None:
     if parts.username is not None or parts.password is not None:
         raise ConfigError(f"{key}: holds a credential; put it into api_key instead")
     if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
-        raise ConfigError(f"{key}: {url!r} is not an http:// or https:// URL of an engine")
+        raise ConfigError(f"{key}: {quoted(url)} is not an http:// or https:// URL of an engine")
     if parts.query or parts.fragment or re.search(r"[\s\x00-\x1f\x7f]", url):
-        raise ConfigError(f"{key}: {url!r} must be a plain base URL, without query, fragment or blanks")
+        raise ConfigError(f"{key}: must be a plain base URL, without query, fragment or blanks")
 
 
 def _check_secret(value: str | None, key: str) -> None:
@@ -334,6 +341,6 @@ def _check(config: Config) -> None:
     if unknown := set(config.admin_public) - PAGES:
         raise ConfigError(f"admin_public: {min(unknown)!r} is no page; give any of {', '.join(sorted(PAGES - OPEN))}")
     if config.handoff != "local":
-        raise ConfigError(f"handoff: {config.handoff!r} is not available in this version; use local")
+        raise ConfigError(f"handoff: {quoted(config.handoff)} is not available in this version; use local")
     if not config.records.url.startswith("sqlite:///"):
         raise ConfigError("records.url: this version stores in SQLite; write sqlite:///FILE")

@@ -142,6 +142,7 @@ def test_environment_addresses_lists_by_number() -> None:
         ),
         (MINIMAL | {"admin_public": ["metrics", "nosuchpage"]}, "admin_public: 'nosuchpage' is no page; give any of "),
         (MINIMAL | {"listen": "8000"}, "listen: '8000' is not HOST:PORT"),
+        (MINIMAL | {"drain": "sk-abcdefghijklmnopqrstuvwxyz"}, "drain: a text of 29 characters is not a time such as"),
         (MINIMAL | {"listen": "0.0.0.0:99999"}, "listen: '0.0.0.0:99999' is not HOST:PORT"),
         (MINIMAL | {"listen": "127.0.0.1:80", "admin": "127.0.0.1:80"}, "admin: shares port 80 with listen"),
         (MINIMAL | {"admin": "0.0.0.0:8001"}, "admin_token: is required when admin is not a loopback address"),

@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import logging
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -221,6 +222,8 @@ def serve(
 ) -> int:
     """Run one replica in this process; ``load`` reads the configuration's sources again. Raises ConfigError when it cannot start."""
     logs.set_up()
+    # Memory holds what clients send, keys and all: no process of this tree leaves it on disk when it crashes.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     directory = state.prepare(config)
     roles = ("traffic", "judge") if role == "all" else (role,)
     locks = [state.hold(directory, one) for one in roles]

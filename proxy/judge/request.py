@@ -1,7 +1,8 @@
 """The client's request as the judge needs it: which route, what was asked, is it greedy.
 
 House rules. Pure. The request is read leniently (the primary has already answered it; whether it was valid is the primary's
-business) and never altered: ``body`` is the parsed JSON, and whoever wants another one makes a copy.
+business) and not altered: ``body`` is the parsed JSON, and whoever wants another one makes a copy. But for one thing: where some gateways let a
+body say whom to ask and with which key, that goes no further than here, neither to another engine nor into a record.
 """
 
 from __future__ import annotations
@@ -20,6 +21,14 @@ from proxy.traffic.content_coding import CodingError, decode_body
 _DEEP = 250
 #: Values in one body. Each costs some 60 bytes once parsed, twenty times what it costs in the capture; a prompt of 300,000 token ids still fits.
 _MANY = 500_000
+
+
+#: LiteLLM's and other gateways' words for a destination and its credentials. A mirrored body carries our key for the shadow: with a destination of the
+#: client's choice beside it, a gateway there would send its provider's key to that address (CVE-2024-6587).
+_DESTINATIONS = frozenset({
+    "api_key", "api_base", "api_version", "base_url", "extra_headers", "extra_query", "azure_ad_token", "aws_access_key_id", "aws_secret_access_key",
+    "aws_session_token", "aws_bedrock_runtime_endpoint", "vertex_credentials", "vertex_project", "vertex_location",
+})  # fmt: skip
 
 
 class Unreadable(Exception):
@@ -169,6 +178,8 @@ def read_body(exchange: Exchange, cap: int) -> Json:
         raise Unreadable("request_too_deep") from None
     if not isinstance(body, dict):
         raise Unreadable("request_not_json")
+    for name in _DESTINATIONS & body.keys():
+        del body[name]
     return body
 
 

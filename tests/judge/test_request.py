@@ -41,6 +41,16 @@ def test_query_is_not_part_of_the_route() -> None:
     assert read_request(exchange(orjson.dumps(chat()), "/v1/chat/completions?x=1"), 1000).path == "/v1/chat/completions"
 
 
+def test_a_destination_and_its_keys_go_no_further() -> None:
+    named = {
+        "api_key": "sk-1",
+        "api_base": "http://evil.test",
+        "base_url": "http://evil.test",
+        "extra_headers": {"Authorization": "x"},
+    }
+    assert read_request(exchange(orjson.dumps({**chat(), **named})), 1000).body == chat()
+
+
 def test_what_is_looked_at() -> None:
     found = asked(
         Endpoint.CHAT,
