@@ -12,7 +12,7 @@ from tests.bench.table import Result
 
 
 def large(stand: Stand) -> Iterator[Result]:
-    """A megabyte up, then 95 KB down."""
+    """Goal 11: CPU a request, a megabyte up, then 95 KB down."""
     work = Work(request(1 << 20), connections=8, seconds=stand.seconds, requests=150)
     starts = [parhelion.all_mirrored, nginx.mirror_tuned, envoy.mirror, routers.vllm, routers.sglang]
     found = stand.compare(starts, json_reply(1300), work)

@@ -54,7 +54,7 @@ _CALLS = {
 
 
 def user_instructions(stand: Stand) -> Iterator[Result]:
-    """Goal 4, of the process that answers clients; both count to a fraction of a per cent, so there are no pairs."""
+    """Goal 4: user instructions of the process that answers clients; exact to a fraction of a per cent, so there are no pairs."""
     with tempfile.TemporaryDirectory(dir=stand.folder) as folder:
         Path(folder).chmod(0o755)
         found = instructions.measured(Path(folder))
@@ -67,7 +67,7 @@ def user_instructions(stand: Stand) -> Iterator[Result]:
 
 
 def system_calls(stand: Stand) -> Iterator[Result]:
-    """Goal 5: one connection; all processes, without the store's files."""
+    """Goal 5: system calls of all processes, without those for the store's files."""
     cases = (
         ("a mirrored request", 9.0, Work(request(1024), connections=1, seconds=30, requests=300), json_reply(1300), 1),
         (

@@ -18,7 +18,7 @@ _RATE = 800
 
 
 def mirrored(stand: Stand) -> Iterator[Result]:
-    """Goal 1: against those that mirror, and two that don't."""
+    """Goal 1: CPU a request in a closed loop, everything mirrored, beside two that mirror and two that do not."""
     work = Work(request(1024), connections=32, seconds=stand.seconds, requests=_MOST)
     starts = [parhelion.all_mirrored, nginx.mirror, envoy.mirror, routers.vllm, routers.sglang]
     found = stand.compare(starts, json_reply(1300), work)
@@ -27,7 +27,7 @@ def mirrored(stand: Stand) -> Iterator[Result]:
 
 
 def mirrored_at_rate(stand: Stand) -> Iterator[Result]:
-    """Goal 1 again, all at one rate that the slowest can follow."""
+    """Goal 1: the same, all at one rate that the slowest can follow."""
     work = Work(request(1024), connections=32, seconds=2 * stand.seconds, rate=_RATE)
     starts = [parhelion.all_mirrored, nginx.mirror, envoy.mirror, routers.vllm, routers.sglang]
     found = stand.compare(starts, json_reply(1300), work)
@@ -36,7 +36,7 @@ def mirrored_at_rate(stand: Stand) -> Iterator[Result]:
 
 
 def python_gateway(stand: Stand) -> Iterator[Result]:
-    """Goal 1, the peer that costs so much that it gets a few requests only."""
+    """Goal 1: beside LiteLLM, which costs so much that it gets a few requests only."""
     work = Work(request(1024), connections=4, seconds=stand.seconds, requests=300)
     found = stand.compare([parhelion.all_mirrored, litellm.mirror], json_reply(1300), work)
     stand.end(litellm.mirror)  # it does not rest when nobody asks
@@ -44,7 +44,10 @@ def python_gateway(stand: Stand) -> Iterator[Result]:
 
 
 def throughput(stand: Stand) -> Iterator[Result]:
-    """Goal 3: one core, 256 connections. What Parhelion's judge has not done by the end of the load is not in it; goal 1 counts it."""
+    """Goal 3: requests a second on one core, 256 connections.
+
+    What Parhelion's judge has not done by the end of the load is not in it; goal 1 counts it.
+    """
     work = Work(request(1024), connections=256, seconds=stand.seconds, requests=_MOST)
     starts = [parhelion.all_mirrored, nginx.mirror, envoy.mirror, routers.vllm]
     found = stand.compare(starts, json_reply(1300), work)
@@ -60,7 +63,7 @@ def throughput(stand: Stand) -> Iterator[Result]:
 
 
 def off(stand: Stand) -> Iterator[Result]:
-    """Goal 2."""
+    """Goal 2: CPU a request with a sample of 0 %."""
     work = Work(request(1024), connections=32, seconds=stand.seconds, requests=_MOST)
     starts = [parhelion.none_mirrored, nginx.plain, envoy.plain, haproxy.plain]
     found = stand.compare(starts, json_reply(1300), work)

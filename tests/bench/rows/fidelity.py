@@ -22,7 +22,7 @@ _REQUESTS = {"1 MB up": 30}
 
 
 def bodies(stand: Stand) -> Iterator[Result]:
-    """Bodies that differ, of all that were sent. The peers are shown, Parhelion is judged."""
+    """Goal 15: bodies that differ, of all that were sent. The peers are shown, Parhelion is judged."""
     starts = [parhelion.all_mirrored, nginx.mirror, haproxy.plain, envoy.mirror, routers.vllm, routers.sglang]
     told: list[str] = []
     for start in starts:

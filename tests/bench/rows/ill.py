@@ -35,7 +35,7 @@ def ill(setting: Setting) -> contextlib.AbstractContextManager[Peer]:
 
 
 def shadows(stand: Stand) -> Iterator[Result]:
-    """Each illness with short requests, then a shadow that never reads with long ones."""
+    """Goal 9: each illness of a shadow with short requests, then a shadow that never reads with long ones."""
     work = Work(request(1024), connections=32, seconds=stand.seconds / 2)
     for illness in _ILLNESSES:
         yield from _illness(stand, illness, work, f"shadow {illness}, 1 KB c32", _SHORT)

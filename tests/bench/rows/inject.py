@@ -12,7 +12,7 @@ from tests.bench.table import Result
 
 
 def injecting(stand: Stand) -> Iterator[Result]:
-    """A whole reply and a stream of 128 events, both with logprobs of 20 alternatives that the client did not ask for. No bound is set."""
+    """Of its own: ``inject``, a whole reply and a stream of 128 events, both with logprobs of 20 alternatives that the client did not ask for. No bound is set."""
     starts = [parhelion.injecting, parhelion.all_mirrored, nginx.mirror_tuned]
     bounds = {"parhelion": None, "nginx-mirror-64k": None}
     work = Work(request(1024), connections=8, seconds=stand.seconds, requests=200)

@@ -16,7 +16,10 @@ _PACE, _EVENTS = 5000, 16
 
 
 def paced(stand: Stand) -> Iterator[Result]:
-    """Goals 6 and 7. ``nginx-mirror`` closes the mirrored stream at its head; the others that mirror read it to its end."""
+    """Goals 6 and 7: CPU a chunk, time to the first event, delay of each, for streams at an engine's pace.
+
+    ``nginx-mirror`` closes the mirrored stream at its head; the others that mirror read it to its end.
+    """
     work = Work(request(1024, stream=True), connections=32, seconds=stand.seconds, ramp=80)
     starts = [direct.start, parhelion.all_mirrored, nginx.mirror, envoy.mirror, routers.vllm]
     found = stand.compare(starts, sse_reply(_EVENTS, pace=_PACE), work)
@@ -40,7 +43,7 @@ def paced(stand: Stand) -> Iterator[Result]:
 
 
 def seldom(stand: Stand) -> Iterator[Result]:
-    """Goal 8."""
+    """Goal 8: what is added to a request when there are 50 a second."""
     work = Work(request(1024), connections=4, seconds=2 * stand.seconds, rate=50)
     starts = [direct.start, parhelion.all_mirrored, nginx.mirror, envoy.mirror, routers.vllm, litellm.mirror]
     found = stand.compare(starts, json_reply(1300), work)

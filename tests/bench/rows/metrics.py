@@ -32,7 +32,7 @@ _WAYS: dict[str, Callable[[Counters], None]] = {
 
 
 def cost(stand: Stand) -> Iterator[Result]:
-    """Calls a mirrored request makes, times what a call takes; then a scrape."""
+    """Goal 14: what counting a mirrored request takes; what a scrape takes from the live path."""
     stand.engine.answer(json_reply(1300))
     with tempfile.TemporaryDirectory(dir=stand.folder) as folder:
         calls = asyncio.run(_calls(stand, Path(folder)))

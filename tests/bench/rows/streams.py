@@ -20,7 +20,7 @@ _WORK = Work(request(1024, stream=True), connections=_STREAMS, seconds=0.9, requ
 
 
 def thousand(stand: Stand) -> Iterator[Result]:
-    """CPU a chunk beside the two mirrors; memory of the processes of Parhelion."""
+    """Goal 10: CPU a chunk of a thousand streams beside the two mirrors; memory of the processes of Parhelion."""
     peer = stand.peer(parhelion.many_streams)
     assert peer is not None
     yield from _memory(stand, peer)  # before anything else has made it grow

@@ -12,7 +12,7 @@ from tests.bench.table import Result
 
 
 def https(stand: Stand) -> Iterator[Result]:
-    """CPU a request, then a chunk, beside nginx-mirror with the same engines. No bound is set."""
+    """Of its own: CPU a request, then a chunk, with engines behind TLS, beside nginx-mirror. No bound is set."""
     starts = [tls.parhelion_mirror, tls.nginx_mirror]
     work = Work(request(1024), connections=32, seconds=stand.seconds, requests=4000)
     found = stand.compare(starts, json_reply(1300), work)
