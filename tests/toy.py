@@ -57,6 +57,7 @@ class Toy:
     temperature: float = 1.0
     ids: bool = True
     silent: bool = False
+    pause: float = 0.0
     key: str = ""
     requests: list[dict[str, Any]] = field(default_factory=list)
 
@@ -347,6 +348,7 @@ class Server:
                 piece |= {"delta": {"content": text}} if chat else {"text": text}
                 piece |= self._ids(body, choice, [token], chat=chat, first=position == 0)
                 await send(head | {"choices": [piece]})
+                await asyncio.sleep(self.toy.pause)
         if (body.get("stream_options") or {}).get("include_usage"):
             await send(head | {"choices": [], "usage": usage})
         await response.write(b"data: [DONE]\n\n")
@@ -368,6 +370,7 @@ def main() -> None:
     parser.add_argument("--step", type=float, default=0.0)
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--template", default="<{role}>{content}")
+    parser.add_argument("--pause", type=float, default=0.0)  # after each streamed token, in seconds
     parser.add_argument("--key", default="")
     parser.add_argument("--silent", action="store_true")
     parser.add_argument("--no-ids", dest="ids", action="store_false")

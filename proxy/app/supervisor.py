@@ -83,9 +83,7 @@ class Supervisor:
         finally:
             await self._shut_down(keepers)
             await admin.close()
-            for child in self.children:
-                if child.sock is not None:
-                    child.sock.close()
+            self._close_sockets()
         if self.said:
             return SAID
         if self.failed is not None:
@@ -193,11 +191,19 @@ class Supervisor:
         """Traffic drains first, then the judge settles what it was handed."""
         self.draining = True
         self._stop.set()
-        await self._end("traffic", self.config.drain + 5.0)
+        traffic = asyncio.ensure_future(self._end("traffic", self.config.drain + 5.0))
+        await asyncio.sleep(0)  # they have been told
+        self._close_sockets()  # else the system would go on taking connections that nobody accepts
+        await traffic
         await self._end("judge", _JUDGE_GRACE)
         for keeper in keepers:
             keeper.cancel()
         await asyncio.gather(*keepers, return_exceptions=True)
+
+    def _close_sockets(self) -> None:
+        for child in self.children:
+            if child.sock is not None:
+                child.sock.close()
 
     async def _end(self, role: str, grace: float) -> None:
         children = [child for child in self.children if child.role == role and child.process is not None]

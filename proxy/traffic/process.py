@@ -25,6 +25,7 @@ from proxy.traffic.service import Service, snapshot_of
 from proxy.traffic.shadow_client import Client
 
 _BACKLOG = 2048  # the kernel's own cap (somaxconn) is 4096 since Linux 5.4
+_LAST_CALL = 0.05  # told to stop: time to accept who has connected already, since closing the socket resets who is still in its queue
 _PROBE_SECONDS = 10.0
 _PROBE_BYTES = 8 << 20
 _FLUSH = 2.0  # how long the hand-over queue may take to leave at the end
@@ -73,6 +74,8 @@ class Live:
             ready()
             try:
                 await stop.wait()
+                self.service.draining = True
+                await asyncio.sleep(_LAST_CALL)
             finally:
                 server.close()
                 await _ended(self._learning)
