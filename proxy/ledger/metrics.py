@@ -92,7 +92,7 @@ _LIVE_PATH = (
     _counter("traffic", "client_disconnects_total", (), "Clients gone before their reply ended.", "tells a client's fault from an engine's"),
     _counter("traffic", "refused_heads_total", (), "Malformed request heads refused.", "attacks and broken clients never reach an engine"),
     _counter("traffic", "primary_unreachable_total", (), "Requests for which the primary could not be reached.", "the one fault that clients do see"),
-    _gauge("traffic", "open_streams", (), "Replies being streamed now.", "what a drain has to wait for"),
+    _gauge("traffic", "open_streams", (), "Replies being streamed and websockets open now.", "what a drain has to wait for"),
     _gauge("traffic", "client_connections", (), "Client connections open now.", "keep-alive fleets and leaks"),
 )  # fmt: skip
 

@@ -8,13 +8,15 @@ holds; so is one for which the hand-over budget has no room. Every way out leave
 from __future__ import annotations
 
 import re
+from typing import Any
 
+from proxy.config import Sampling
 from proxy.counters import Counters, Slot
 from proxy.exchange import Ended, Exchange
 from proxy.traffic import plain_head
 from proxy.traffic.handoff import Handoff
 from proxy.traffic.request_head import RequestHead
-from proxy.traffic.sample import Standing
+from proxy.traffic.sample import Standing, settle
 
 _REQUEST_HEADERS = plain_head.fields_named(
     b"content-type", b"content-encoding", b"accept", b"accept-encoding", b"user-agent", b"traceparent",
@@ -67,6 +69,12 @@ class Capture:
         self.response_headers: tuple[tuple[bytes, bytes], ...] = ()
         self.open = True
         counters.slots[_OPEN] += 1
+
+    def wants(self, sampling: Sampling, salt: str, path: bytes, body: dict[str, Any]) -> bool:
+        """Whether the exchange is sampled, now that its request's body has been read."""
+        if not self.open or not self.offered:
+            return self.open
+        return settle(sampling, u=self.u, salt=salt, path=path.decode("latin-1"), body=body)
 
     def request(self, piece: bytes) -> None:
         """Keep a piece of the request's body."""

@@ -135,6 +135,11 @@ class ClientSide(asyncio.Protocol):
             self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._close(linger=False)
 
+    def hand_over(self) -> tuple[asyncio.Transport, bytes]:
+        """Give the connection to a tunnel, and what came behind the request."""
+        self._relay, self.deadline = None, float("inf")
+        return cast("asyncio.Transport", self._transport), self._held
+
     # -- used by the service
 
     def drain(self) -> None:

@@ -52,7 +52,7 @@ class PrimarySide(asyncio.BufferedProtocol):
         """Carry one exchange from now on."""
         self._relay = relay
         self.deadline = float("inf")
-        self._reader.begin(relay.method)
+        self._reader.begin(relay.method, offered=relay.websocket)
         relay.attached(self)
 
     def send(self, pieces: list[bytes]) -> None:
@@ -83,6 +83,11 @@ class PrimarySide(asyncio.BufferedProtocol):
         self._relay = None
         if self._transport is not None:
             self._transport.abort()
+
+    def hand_over(self) -> asyncio.Transport:
+        """Give the connection to a tunnel."""
+        self._relay = None
+        return cast("asyncio.Transport", self._transport)
 
     def expired(self) -> None:
         """Close when the idle time is over."""
@@ -119,7 +124,9 @@ class PrimarySide(asyncio.BufferedProtocol):
             relay.reply(reader.heads, reader.pieces, clock, data if reader.whole_chunks else None, over=over)
             if self._relay is None:  # the relay broke off
                 return
-        if reader.faulty:
+        if reader.switched is not None:
+            relay.switched(self, reader.switched)
+        elif reader.faulty:
             self.abort()
             relay.primary_faulty()
         elif over:

@@ -38,6 +38,7 @@ MALFORMED = _bad("malformed_http", "The request is not well-formed HTTP/1.1.")
 BAD_TARGET = _bad("bad_target", "The request target must be a path on this server.")
 BAD_HOST = _bad("bad_host", "The request must carry exactly one valid Host header.")
 BAD_FRAMING = _bad("bad_framing", "The length of the request body is not stated in one unambiguous way.")
+BAD_UPGRADE = _bad("bad_upgrade", "A websocket must be offered with a GET that has no body.")
 HEAD_TOO_LARGE = _refusal(
     431, "Request Header Fields Too Large", "invalid_request_error", "head_too_large", "The request head is too large."
 )

@@ -9,20 +9,20 @@ method is idempotent (RFC 9110 section 9.2.2) and the whole body is at hand; or 
 
 from __future__ import annotations
 
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from engines.dialect import Json
 from proxy.counters import Slot
 from proxy.exchange import Ended
-from proxy.traffic import refusals, reply_head, request_head
+from proxy.traffic import refusals, reply_head, request_head, tunnel
 from proxy.traffic.capture import Capture
 from proxy.traffic.inject import Injection, enlargeable
 from proxy.traffic.refusals import Refusal
 from proxy.traffic.reply_head import Framing, ReplyHead
 from proxy.traffic.request_head import RequestHead
 from proxy.traffic.routes import Route
-from proxy.traffic.sample import settle
 from proxy.traffic.writing import add_chunk
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Relay:
     __slots__ = (
         "_asked", "_began", "_blocked", "_capture", "_client", "_close", "_framing", "_head", "_injection", "_last", "_over", "_primary",
         "_replay", "_route", "_service", "_snapshot", "_status", "_stream", "_waiting", "_waiting_size", "began_reply", "body_ended", "method",
-        "request_sent",
+        "request_sent", "websocket",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +53,7 @@ class Relay:
         capture: Capture | None, began: float,
     ) -> None:  # fmt: skip
         self.method = head.method
+        self.websocket = head.websocket
         self.request_sent = False
         self.began_reply = False
         self.body_ended = False  # its last byte has been written
@@ -194,14 +195,8 @@ class Relay:
             self._client.release()
 
     def reply(
-        self,
-        heads: list[ReplyHead],
-        pieces: list[bytes],
-        clock: float,
-        chunks: bytes | None = None,
-        *,
-        over: bool = False,
-    ) -> None:
+        self, heads: list[ReplyHead], pieces: list[bytes], clock: float, chunks: bytes | None = None, *, over: bool = False,
+    ) -> None:  # fmt: skip
         """Pass on what one read brought, in order and in one write.
 
         ``chunks`` are its very bytes when they are whole chunks, ``over`` says that they end the reply.
@@ -251,6 +246,12 @@ class Relay:
         self._finish(Ended.COMPLETE, code=self._status, clock=clock)
         self._client.exchange_over(close=close)
 
+    def switched(self, primary: PrimarySide, beyond: bytes) -> None:
+        """Leave the rest to a tunnel: the primary has agreed to speak websocket, its 101 is written, ``beyond`` came behind it."""
+        self._primary = None
+        over = partial(self._finish, Ended.COMPLETE, code=101)
+        tunnel.join(self._service, self._snapshot.idle, self._client, primary, beyond, over)
+
     def primary_lost(self, primary: PrimarySide) -> None:
         """Deal with a connection that ended before the reply did."""
         stale = primary.reused and primary.silent and self.request_sent and not self.began_reply
@@ -276,10 +277,7 @@ class Relay:
 
     def _wanted(self, body: Json) -> bool:
         capture, snapshot = self._capture, self._snapshot
-        if capture is None or not capture.open:
-            return False
-        path = self._head.path.decode("latin-1")
-        return not capture.offered or settle(snapshot.sampling, u=capture.u, salt=snapshot.salt, path=path, body=body)
+        return capture is not None and capture.wants(snapshot.sampling, snapshot.salt, self._head.path, body)
 
     def _ask(self) -> None:
         if not self._asked and not self._over:

@@ -66,12 +66,22 @@ class ReplyHead(Struct, frozen=True):
         return None
 
 
-def read(status: int, reason: bytes, raw_fields: list[tuple[bytes, bytes]], method: bytes) -> ReplyHead | None:
-    """Judge a reply head to a request of ``method``; None when it is not HTTP/1.x that can be passed on without guessing."""
-    if not 100 <= status <= 999 or status == 101 or (not reason.isalpha() and _CONTROL.search(reason)):
+def read(
+    status: int, reason: bytes, raw_fields: list[tuple[bytes, bytes]], method: bytes, *, offered: bool = False
+) -> ReplyHead | None:
+    """Judge a reply head to a request of ``method``; None when it is not HTTP/1.x that can be passed on without guessing.
+
+    ``offered``: the request offered to switch to websocket, so that 101 may be the answer.
+    """
+    if (
+        not 100 <= status <= 999
+        or (status == 101 and not offered)
+        or (not reason.isalpha() and _CONTROL.search(reason))
+    ):
         return None
     fields: list[Field] = []
     options: set[bytes] = set()
+    switches: list[bytes] = []
     length: int | None = None
     patience: float | None = None
     chunked = stream = False
@@ -96,6 +106,8 @@ def read(status: int, reason: bytes, raw_fields: list[tuple[bytes, bytes]], meth
             fields.append((lower, name, b"chunked"))
         elif lower == b"connection":
             options.update(option.strip(b" \t").lower() for option in value.split(b","))
+        elif lower == b"upgrade":
+            switches.append(value.strip(b" \t"))
         elif lower == b"keep-alive" and (found := _PATIENCE.search(value)):
             patience = float(found[1])
     stated = chunked or length is not None
@@ -105,6 +117,10 @@ def read(status: int, reason: bytes, raw_fields: list[tuple[bytes, bytes]], meth
     strip = options - UNSTRIPPABLE
     if strip:
         fields = [field for field in fields if field[0] not in strip]
+    if status == 101:
+        if [value.lower() for value in switches] != [b"websocket"]:
+            return None
+        fields += [(b"connection", b"Connection", b"Upgrade"), (b"upgrade", b"Upgrade", switches[0])]
     framing = _framing(status, method, length, chunked=chunked)
     return ReplyHead(status, reason, plain_head.lines(fields), framing, length, stream, patience)
 

@@ -32,6 +32,7 @@ class ReplyReader:
         "_fields",
         "_left",
         "_method",
+        "_offered",
         "_parser",
         "_quiet",
         "_reason",
@@ -42,6 +43,7 @@ class ReplyReader:
         "heads",
         "keep",
         "pieces",
+        "switched",
         "whole_chunks",
     )
 
@@ -52,9 +54,11 @@ class ReplyReader:
         self._reason = b""
         self.begin(b"GET")
 
-    def begin(self, method: bytes) -> None:
-        """Expect the reply to a request of ``method``."""
+    def begin(self, method: bytes, *, offered: bool = False) -> None:
+        """Expect the reply to a request of ``method``; ``offered``: it may be 101 (``switched`` is then what came behind it)."""
         self._method = method
+        self._offered = offered
+        self.switched: bytes | None = None
         self._quiet = 0  # bytes since the last body byte: heads and trailers are bounded by this
         self._left = -1  # body bytes still to come, when the parser is not needed for them
         self.head: ReplyHead | None = None
@@ -108,8 +112,11 @@ class ReplyReader:
             self._parser = httptools.HttpResponseParser(self)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self.faulty = True
+        except httptools.HttpParserUpgrade as stop:
+            if self.heads and self.heads[-1].status == 101:
+                self.switched = data[stop.args[0] :]
+            else:
+                self.faulty = True
         except httptools.HttpParserError:
             self.extra = self.complete
             self.faulty = not self.complete
@@ -167,7 +174,9 @@ class ReplyReader:
         """Judge the head."""
         if self.complete or self.faulty:
             return
-        head = reply_head.read(self._parser.get_status_code(), self._reason, self._fields, self._method)
+        head = reply_head.read(
+            self._parser.get_status_code(), self._reason, self._fields, self._method, offered=self._offered
+        )
         version = self._parser.get_http_version()
         # RFC 9112 section 6.1: Transfer-Encoding in a 1.0 message is faulty framing.
         old = version == "1.0" and (head is None or head.framing is not Framing.CHUNKED)

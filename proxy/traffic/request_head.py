@@ -6,7 +6,7 @@ and the like; the rules here close what it lets through, each under the sentence
 on: what the primary gets is written from the accepted fields alone.
 
 Decisions. ``Upgrade`` is ignored, as RFC 9110 section 7.8 allows: the request is served over HTTP/1.1 and the offer is not forwarded
-(JDK clients offer h2c on every plain request; a websocket route answers whatever it answers to a plain GET). ``Expect`` is forwarded and the
+(JDK clients offer h2c on every plain request). But for one: a GET that offers ``websocket`` and nothing else is passed on with its offer. ``Expect`` is forwarded and the
 primary's ``100 Continue`` passed back. Trailers are dropped. ``x-parhelion`` is addressed to us and not forwarded.
 """
 
@@ -19,7 +19,16 @@ from msgspec import Struct
 from proxy.traffic import plain_head
 from proxy.traffic.origin import Origin
 from proxy.traffic.plain_head import Field
-from proxy.traffic.refusals import BAD_FRAMING, BAD_HOST, BAD_TARGET, BAD_VERSION, HEAD_TOO_LARGE, MALFORMED, Refusal
+from proxy.traffic.refusals import (
+    BAD_FRAMING,
+    BAD_HOST,
+    BAD_TARGET,
+    BAD_UPGRADE,
+    BAD_VERSION,
+    HEAD_TOO_LARGE,
+    MALFORMED,
+    Refusal,
+)
 
 MAX_HEAD = 64 << 10  # nginx: 4 x 8 KiB, Envoy: 60 KiB, Node: 16 KiB; long cookies and tokens exist in front of engines
 MAX_FIELDS = 200  # Envoy: 100, Apache: 100, haproxy: 101
@@ -39,7 +48,7 @@ class RequestHead(Struct, frozen=True):
 
     ``lines`` are the end-to-end fields in order, case and duplicates as sent, each after a CRLF; Transfer-Encoding stays among them as a place
     holder when the body is ``chunked``. ``host`` is the one of them to be replaced, empty when there is none. ``length`` is the body's length in
-    bytes, None without Content-Length.
+    bytes, None without Content-Length. ``websocket``: an offer to switch is among the lines.
     """
 
     method: bytes
@@ -52,6 +61,7 @@ class RequestHead(Struct, frozen=True):
     keep_alive: bool = True
     expects_continue: bool = False
     skip: bool = False
+    websocket: bool = False
 
     @property
     def fields(self) -> list[Field]:
@@ -83,6 +93,7 @@ def read(line: bytes, raw_fields: list[tuple[bytes, bytes]]) -> RequestHead | Re
     host = b""
     length: int | None = None
     chunked = expects_continue = skip = False
+    offers: list[bytes] = []
     for name, value in raw_fields:
         lower = name.lower()
         if lower not in _SPECIAL:
@@ -111,6 +122,8 @@ def read(line: bytes, raw_fields: list[tuple[bytes, bytes]]) -> RequestHead | Re
                 options.update(option.strip(b" \t").lower() for option in value.split(b","))
             elif lower == b"x-parhelion":
                 skip = skip or value.lower() == b"skip"
+            elif lower == b"upgrade":
+                offers.append(value)
             continue
         kept.append((lower, name, value))
     # RFC 9112 section 3.2: 400 to any 1.1 request that lacks Host or has more than one.
@@ -123,8 +136,24 @@ def read(line: bytes, raw_fields: list[tuple[bytes, bytes]]) -> RequestHead | Re
     if strip:
         kept = [field for field in kept if field[0] not in strip]
     keep_alive = bool(minor) and b"close" not in options
+    websocket = bool(minor) and b"upgrade" in options and [offer.lower() for offer in offers] == [b"websocket"]
+    if websocket:
+        # RFC 6455 section 4.1: a GET; with a body two parties could differ about where the websocket's bytes begin.
+        if method != b"GET" or chunked or length:
+            return BAD_UPGRADE
+        kept += [(b"connection", b"Connection", b"Upgrade"), (b"upgrade", b"Upgrade", offers[0])]
     return RequestHead(
-        method, target, minor, plain_head.lines(kept), host, length, chunked, keep_alive, expects_continue, skip
+        method,
+        target,
+        minor,
+        plain_head.lines(kept),
+        host,
+        length,
+        chunked,
+        keep_alive,
+        expects_continue,
+        skip,
+        websocket,
     )
 
 
