@@ -38,7 +38,7 @@ class Intake:
         self.arrived: Callable[[], None] = _nobody
         self._took, self._reconcile, self._bury = took, reconcile, bury
         self._farewells: set[asyncio.Future[None]] = set()
-        self._queue: deque[Exchange] = deque()
+        self._queue: deque[tuple[int, Exchange]] = deque()  # with its weight
         self._lines: set[_Line] = set()
         self._closing = False
 
@@ -56,8 +56,8 @@ class Intake:
         """The next exchange, None while there is none."""
         if not self._queue:
             return None
-        exchange = self._queue.popleft()
-        self.waiting_bytes -= size_of(exchange)
+        weight, exchange = self._queue.popleft()
+        self.waiting_bytes -= weight
         if self.waiting_bytes <= self.capacity // 2:
             for line in self._lines:
                 line.resume()
@@ -80,8 +80,9 @@ class Intake:
 
     def put_back(self, exchange: Exchange) -> None:
         """Queue what had been taken before, in this life or an earlier one."""
-        self._queue.append(exchange)
-        self.waiting_bytes += size_of(exchange)
+        weight = size_of(exchange)
+        self._queue.append((weight, exchange))
+        self.waiting_bytes += weight
         self.arrived()
 
     async def greet(self, hello: Hello, line: _Line) -> None:

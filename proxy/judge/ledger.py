@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -36,8 +36,9 @@ T = TypeVar("T")
 _NOISE = "noise"
 _NOISE_EVERY = 5.0
 _RETRY = 1.0
-_GATHER = 0.01  # how long settlements gather for one commit: each costs as much as some ten records
-_HOLD = 1_000_000  # ns of learning after which the event loop has its turn
+#: Settlements gather for one commit, which costs as much as some ten records: so many times so many seconds, or until there are enough.
+_GATHERINGS, _GATHER, _ENOUGH = 4, 0.01, 128
+_HOLD = 0.001  # seconds of learning after which the event loop has its turn
 _BURIALS, _BURIAL_PAUSE = 240, 0.5  # a drain may take minutes
 
 
@@ -140,8 +141,9 @@ class Ledger:
                 await self._wait()
                 if not self._waiting and not self._owed:
                     continue
-            if not self._closing:
-                await asyncio.sleep(_GATHER)
+            for _ in range(_GATHERINGS):
+                if not self._closing and len(self._waiting) < _ENOUGH:
+                    await asyncio.sleep(_GATHER)
             batch, self._pending = self._pending, []
             waiting, self._waiting = self._waiting, []
             self._learning = len(waiting)
@@ -152,19 +154,23 @@ class Ledger:
 
     async def _learn(self, settled: list[_Settling]) -> None:
         """Count and learn from what has settled, and say so; the event loop runs after each millisecond of it."""
-        since = COMPARE.spent
-        for done, _, _, told in settled:
-            if done.examined is not None:
+        todo = iter(settled)
+        while self._learning:
+            self._learn_some(todo)
+            await asyncio.sleep(0)
+
+    def _learn_some(self, todo: Iterator[_Settling]) -> None:
+        until = time.monotonic() + _HOLD
+        with COMPARE:
+            for done, _, _, told in todo:
                 try:
-                    with COMPARE:
-                        self._take_in(done)
+                    self._take_in(done)
                 except Exception:  # what has settled must not settle again because of what was to be learned from it
                     logger.exception("learning_failed")
-            self._learning -= 1
-            told()
-            if COMPARE.spent - since > _HOLD:
-                await asyncio.sleep(0)
-                since = COMPARE.spent
+                self._learning -= 1
+                told()
+                if time.monotonic() > until:
+                    return
 
     def _release(self, settled: list[_Settling], *, committed: bool) -> None:
         """What is in the store, or owed to it, is in our hands no more; on disk it stays until it is in the store."""

@@ -12,6 +12,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
+from time import monotonic
 from typing import NamedTuple, Protocol
 
 from proxy.exchange import Exchange
@@ -23,7 +24,8 @@ from proxy.judge.stepped import stepped
 
 #: Settlements that may wait for the store: records are large, and the counts of what was dropped are small but may be many.
 _RECORDS, _COUNTS = 256, 16384
-_HOLD = 1_000_000  # ns of comparing after which the event loop has its turn
+_HOLD = 0.001  # seconds of comparing after which the event loop has its turn
+_GATHER = 0.01  # seconds in which exchanges gather to be compared in one go: nobody waits for it, and each turn costs
 _SHUTDOWN = "shutdown"
 
 
@@ -151,25 +153,35 @@ class Pipeline:
         self.pull()
 
     async def compare(self) -> None:
-        """Have one exchange after another compared, for ever; the loop runs after each millisecond of it."""
-        since = COMPARE.spent
+        """Have what waits compared, for ever; the loop runs after each millisecond of it."""
         while True:
-            while not self._queue or len(self._judging) >= self._at_once or self._ledger.backlog >= _RECORDS:
+            while not self._may_compare():
                 self._wake.clear()
                 await self._wake.wait()
-            work, weight, mirrored = self._queue.popleft()
-            self._queued -= weight
-            with COMPARE:
-                done = work.desk.judge_now(mirrored)
-            if done is not None:
-                self._settle(work, done)
-            else:
-                task = asyncio.ensure_future(self._judged(work, mirrored))
-                self._judging[task] = work
-                task.add_done_callback(self._over)
-            if done is None or COMPARE.spent - since > _HOLD:
+            await asyncio.sleep(_GATHER)
+            while self._may_compare():
+                self._compare_some()
                 await asyncio.sleep(0)
-                since = COMPARE.spent
+
+    def _may_compare(self) -> bool:
+        return bool(self._queue) and len(self._judging) < self._at_once and self._ledger.backlog < _RECORDS
+
+    def _compare_some(self) -> None:
+        """Compare for a millisecond, or one exchange if that takes longer."""
+        until = monotonic() + _HOLD
+        with COMPARE:
+            while self._may_compare():
+                work, weight, mirrored = self._queue.popleft()
+                self._queued -= weight
+                done = work.desk.judge_now(mirrored)
+                if done is None:
+                    task = asyncio.ensure_future(self._judged(work, mirrored))
+                    self._judging[task] = work
+                    task.add_done_callback(self._over)
+                    return
+                self._settle(work, done)
+                if monotonic() > until:
+                    return
 
     async def _judged(self, work: _Work, mirrored: Mirrored) -> None:
         try:
@@ -199,7 +211,8 @@ class Pipeline:
         self._open[desk] -= 1
         if not self._open[desk]:
             del self._open[desk]
-        self._wake.set()
+        if self._queue:
+            self._wake.set()
         self.pull()
         if not self._open:
             self._empty.set()

@@ -7,7 +7,6 @@ tokenizer can turn ids back into text: README says so, and ``sampling`` is the w
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 
 from msgspec.structs import replace
@@ -54,7 +53,7 @@ def _flip(flip: Flip) -> Flip:
 
 
 def _keyed(salt: bytes, text: str) -> str:
-    return hmac.new(salt, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    return hmac.digest(salt, text.encode("utf-8", "surrogatepass"), "sha256").hex()
 
 
 def _all_keyed(salt: bytes, texts: tuple[str, ...]) -> tuple[str, ...]:

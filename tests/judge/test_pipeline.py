@@ -19,6 +19,11 @@ from proxy.ledger.record import Settlement
 WEIGHT = 1024  # of an exchange without bodies
 
 
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.judge.pipeline._GATHER", 0.0)
+
+
 def exchange(number: int) -> Exchange:
     return Exchange(f"x{number}", "t0", 0.0, 0.5, "POST", "/v1/x", (), b"", 200, (), (), 0, 0, Ended.COMPLETE)
 
@@ -198,10 +203,11 @@ def test_the_loop_runs_between_two_comparisons_that_take_a_millisecond(engines: 
         bench.desk.engines, bench.desk.takes = engines, 0.0015
         bench.desk.go_on.set()
         bench.pipeline.pull()
-        seen = []
-        for _ in range(30):
-            await asyncio.sleep(0)
-            seen.append(bench.desk.judging)
+        seen = [0]
+        async with asyncio.timeout(20):
+            while seen[-1] < 20:
+                await asyncio.sleep(0)
+                seen.append(bench.desk.judging)
         steps = [after - before for before, after in itertools.pairwise(seen)]
         assert max(steps) == 1
         assert seen[-1] == 20
