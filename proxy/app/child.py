@@ -14,15 +14,22 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import uvloop
 
 from proxy import logs
 from proxy.app.orders import Assignment, Order, Orders, read_assignment
+from proxy.app.state import hold_judge
+from proxy.config_load import ConfigError
 from proxy.switch import mirrored
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _OOM_FIRST = 800  # of 1000: when memory runs out the judge goes before anything that answers clients
+
+_PREDECESSOR = (
+    60.0  # seconds for a judge whose supervisor was killed to finish: it takes 10 to settle, and the store its own time
+)
 
 logger = logging.getLogger("parhelion")
 
@@ -83,12 +90,23 @@ async def _judge(assignment: Assignment, stop: asyncio.Event) -> int:
     from proxy.judge.process import Judge
     from proxy.ledger.store_error import StoreError
 
+    lock = await _alone(Path(assignment.config.state))
     try:
         judge = Judge(assignment.config, assignment.incarnation, assignment.switch)
     except StoreError as error:
         raise Unusable(f"records.url: {error}") from None
     await _follow(lambda order: judge.reconfigure(order.config, order.switch))
-    return await judge.run(_ready, stop)
+    try:
+        return await judge.run(_ready, stop)
+    finally:
+        os.close(lock)
+
+
+async def _alone(state: Path) -> int:
+    try:
+        return await hold_judge(state, _PREDECESSOR)
+    except (OSError, ConfigError) as error:
+        raise Unusable(str(error)) from None
 
 
 async def _follow(change: Callable[[Order], None]) -> None:

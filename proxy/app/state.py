@@ -5,16 +5,20 @@ House rules. Owner-only. One supervisor per role set holds it (a lock file says 
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import re
 import secrets
+import time
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from proxy.config import Config
 from proxy.config_load import ConfigError
+
+_LOOK = 0.05
 
 
 def prepare(config: Config) -> Path:
@@ -49,6 +53,25 @@ def hold(state: Path, role: str) -> int:
             f"state: {state} is in use by another parhelion; stop it, or give this one its own directory"
         ) from None
     return descriptor
+
+
+async def hold_judge(state: Path, seconds: float) -> int:
+    """Wait until no other judge works on this directory: one whose supervisor was killed may be finishing. Raises ConfigError.
+
+    What it has in its hands would be taken for lost, and counted twice when it settles. The descriptor keeps it out until the process ends.
+    """
+    descriptor = os.open(state / "judge" / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                os.close(descriptor)
+                raise ConfigError(f"state: another judge still works on {state}; end it") from None
+            await asyncio.sleep(_LOOK)
+        else:
+            return descriptor
 
 
 def with_salt(config: Config, state: Path) -> Config:
