@@ -15,7 +15,7 @@ import uvloop
 from proxy.counters import Slot
 from proxy.demo.proxy_process import ProxyProcess
 from tests.isolation.load import address_of, quantile
-from tests.isolation.stage import Metrics, Processes, descriptors
+from tests.isolation.stage import Metrics, Processes, connections
 from tests.running import parhelion, until
 from tests.wire.client import post
 from tests.wire.engine import STREAM, Connection, Engine, Gone, chunk
@@ -130,14 +130,14 @@ def _see(
     ).close()  # with its first connection libuv opens a descriptor to spare
     time.sleep(0.5)
     until(lambda: Metrics(proxy).sum("client_connections") == 0)
-    before = descriptors(traffic)
+    before = connections(traffic)
     median, longest = work(proxy)
-    until(lambda: descriptors(traffic) <= before, 10, f"{before} descriptors as before")
+    until(lambda: connections(traffic) <= before, 10, f"{before} sockets as before")
     seen = Metrics(proxy)
     figure(
         "row 8",
         f"{when}: {CLIENTS} clients, the primary heard within {1e3 * median:.0f} ms (median), {1e3 * longest:.0f} ms (longest); "
-        f"descriptors {before} before, {descriptors(traffic)} after",
+        f"{before} sockets before, {connections(traffic)} after",
     )
     assert longest <= 1.0
     assert seen.sum("client_disconnects_total") == CLIENTS

@@ -111,6 +111,8 @@ class Connection:
     async def send(self, *pieces: bytes, pause: float = 0.0) -> None:
         """Write pieces, with a pause after each when asked for; waits for the peer to take them."""
         for piece in pieces:
+            if self._writer.transport.is_closing():
+                raise ConnectionResetError
             self._writer.write(piece)
             await self._writer.drain()
             if pause:
