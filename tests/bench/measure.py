@@ -49,7 +49,7 @@ class Sample:
 
 
 def measure(peer: Peer, engine: Engine, work: Work) -> Sample:
-    """Drive one peer, wait until it has done all it took on, and say what that cost."""
+    """Drive one peer, wait until it has done all it took on, and say what that cost. What it did before must be over and told (``rest``)."""
     engine.clear()
     told = _told(peer)
     before = processes.settled(peer.pid)
@@ -83,6 +83,14 @@ def _told(peer: Peer) -> tuple[float, float, float]:
     return peer.metric(name, stage="compare"), peer.metric(name, stage="store"), peer.metric("parhelion_compared_total")
 
 
+def rest(peer: Peer, engine: Engine) -> None:
+    """Let a peer finish what it was given outside a measurement, so that the next one does not pay for it."""
+    if peer.mirrors:
+        wait_read(engine)
+    processes.settled(peer.pid)
+    peer.told()
+
+
 def wait_read(engine: Engine) -> None:
     """Until the shadow has been asked and read as often as the primary, or nothing moves any more."""
     last, since = -1, time.monotonic()
@@ -105,8 +113,7 @@ def in_turn(
             **{**work.__dict__, "seconds": min(0.3, work.seconds), "requests": min(work.requests or 2000, 2000)}
         )
         load(peer.port, warm.to(peer.headers))
-        if peer.mirrors:
-            wait_read(engine)
+        rest(peer, engine)
     found: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
     order = list(peers)
     shuffle = random.Random(7)
