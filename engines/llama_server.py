@@ -31,6 +31,9 @@ def main() -> int:
         action="store_true",
         help="evaluate every prompt anew unless a request asks for the cache: what a reply says then depends on nothing that was asked before",
     )
+    parser.add_argument(
+        "--embeddings", action="store_true", help="answer embedding requests too, with the last layer's mean"
+    )
     options = parser.parse_args()
     if not os.path.isfile(options.model):  # noqa: PTH113 - no need of pathlib here
         print(f"parhelion: --model {options.model}: there is no such file", file=sys.stderr)  # noqa: T201 - a command's own words
@@ -64,6 +67,9 @@ def _parameters(xllamacpp: Any, options: argparse.Namespace) -> Any:
     if options.no_prompt_cache:
         parameters.cache_prompt = False
         parameters.cache_ram_mib = 0
+    if options.embeddings:
+        parameters.embedding = True
+        parameters.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     if options.kv == "f32":
         parameters.cache_type_k = parameters.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     return parameters

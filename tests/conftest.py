@@ -24,6 +24,7 @@ ENGINES = (
     "tests/engines/test_vllm_live.py",
     "tests/engines/test_weights_gguf.py",
     "tests/fidelity/test_inject_live.py",
+    "tests/foreign/",
 )
 
 

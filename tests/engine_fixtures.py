@@ -80,7 +80,14 @@ def _vllm(model: Path, dtype: str, python: str, log: Path) -> EngineProcess:
         max_model_len=CONTEXT,
         threads=1,
         python=python,
-        extra=("--enforce-eager", "--max-num-seqs", "16"),
+        extra=(
+            "--enforce-eager",
+            "--max-num-seqs",
+            "16",
+            "--enable-auto-tool-choice",
+            "--tool-call-parser",
+            "pythonic",
+        ),
         log=log,
         wait=False,
     )

@@ -150,6 +150,14 @@ ALL: dict[str, Callable[[], Path]] = {
     "valgrind": lambda: debian("valgrind", "valgrind"),
     "strace": lambda: debian("strace", "strace"),
     "curl": lambda: debian("curl", "curl"),
+    "node": lambda: debian("nodejs", "node"),
+    "openai-python": lambda: environment("openai-python", "openai==3.57.0"),
+    "openai-node": lambda: node(
+        "openai-node", "openai@6.30.1"
+    ),  # the last release that also runs on Node 20 and before
+    "langchain": lambda: environment("langchain", "langchain-openai==1.7.4", "openai==3.57.0"),
+    "litellm-client": lambda: environment("litellm-client", "litellm==1.110.2", "openai==3.57.0"),
+    "lm-eval": lambda: environment("lm-eval", "lm-eval[api]==0.4.13", "transformers==5.19.0"),
 }
 
 
