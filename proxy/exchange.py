@@ -29,7 +29,7 @@ class Exchange(Struct, frozen=True, array_like=True):
     ``incarnation`` names the life of the traffic process that took it (its counters file); ``started`` is Unix time in
     seconds; ``u`` the sampling position in [0, 1) (None when the key needs the body); ``pieces`` are the reply's body
     bytes after transfer decoding with the microseconds since ``started`` at which each arrived. ``target`` is the raw
-    path and query. ``injected`` says that the primary was asked for logprobs on our account (``request_body`` is still
+    path, without its query. ``injected`` says that the primary was asked for logprobs on our account (``request_body`` is still
     what the client sent, ``pieces`` what the primary answered before stripping). ``offered`` says that it was counted as
     offered, not as sampled: a sampling rule or key needs the body, and the judge settles it. Header names are lower-cased;
     ``x-parhelion-key`` stands for the value of the sampling header as a keyed hash.

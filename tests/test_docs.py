@@ -115,3 +115,21 @@ def test_the_picture_is_of_the_demo_as_it_runs_by_default() -> None:
     default = inspect.signature(cli.demo).parameters["requests"].default
     picture = (ROOT / ".github" / "demo-report.svg").read_text(encoding="utf-8").replace("&#160;", " ")
     assert f"requests: {default} received" in picture
+
+
+def test_every_test_that_the_threat_model_names_exists() -> None:
+    text = (ROOT / ".github" / "THREAT_MODEL.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text)
+    assert len(named) > 60
+    for path, test in named:
+        source = (ROOT / path).read_text(encoding="utf-8")
+        assert re.search(rf"^def {test or 'test_'}", source, re.MULTILINE), f"{path}::{test}"
+
+
+def test_every_row_of_the_threat_model_has_its_proof() -> None:
+    text = (ROOT / ".github" / "THREAT_MODEL.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+\.\d+) \| ([STRIDE, ]+) \|.*$", text, re.MULTILINE)
+    assert len(rows) > 45
+    for line in text.splitlines():
+        if re.match(r"\| (?!12\.)\d+\.\d+ \|", line):
+            assert "`tests/" in line, line[:60]

@@ -1,7 +1,7 @@
 """The copy of one sampled exchange: references to the bytes that passed, with the time each piece of the reply arrived.
 
-House rules. Nothing is parsed, and nothing that can be a credential is kept: headers by allow-list, a query without the values of
-parameters that look like keys, the sampling header as a keyed hash. A capture over ``limits.capture_bytes`` is shed at once with what it
+House rules. Nothing is parsed, and nothing that can be a credential is kept: headers by allow-list, the path without its
+query, the sampling header as a keyed hash. A capture over ``limits.capture_bytes`` is shed at once with what it
 holds; so is one for which the hand-over budget has no room. Every way out leaves the counters' equation exact.
 """
 
@@ -25,9 +25,6 @@ _REQUEST_HEADERS = plain_head.fields_named(
 _REPLY_HEADERS = plain_head.fields_named(
     b"content-type", b"content-encoding", b"server", b"retry-after", b"openai-model", b"openai-version", b"openai-processing-ms",
 )  # fmt: skip
-_SECRET = re.compile(
-    r"([?&][^=&]*(?:key|token|secret|sig|signature|password|auth|code|credential)[^=&]*=)[^&]*", re.IGNORECASE
-)
 _OPEN = int(Slot.OPEN_SAMPLED)
 #: What a piece costs beside its bytes (object headers, tuple, list slot): a flood of one-byte pieces must not slip under the limit.
 _PIECE = 96
@@ -58,7 +55,7 @@ class Capture:
         self._request: list[bytes] = []
         self._pieces: list[tuple[int, bytes]] = []
         self._size = 0
-        self._target = without_secrets(head.target.decode("latin-1"))
+        self._target = head.path.decode("latin-1")
         self._request_headers = _allowed(_REQUEST_HEADERS, head.lines) + ((key_hash,) if key_hash else ())
         self.method = head.method.decode()
         self.incarnation = incarnation
@@ -88,8 +85,8 @@ class Capture:
         self.response_headers = _allowed(_REPLY_HEADERS, lines)
 
     def reply(self, piece: bytes, clock: float) -> None:
-        """Keep a piece of the reply's body, which arrived at ``clock``."""
-        if self.open and self._room(len(piece) + _PIECE):
+        """Keep a piece of the reply's body, which arrived at ``clock``; none of an error, where engines quote keys and nothing is to be compared."""
+        if self.open and self.status < 400 and self._room(len(piece) + _PIECE):
             self._pieces.append((int((clock - self._zero) * 1e6), piece))
 
     def restart(self) -> None:
@@ -143,8 +140,3 @@ class Capture:
 def _allowed(pattern: re.Pattern[bytes], lines: bytes) -> tuple[tuple[bytes, bytes], ...]:
     """Return the fields on the list, names lower-cased, from field lines."""
     return tuple([(name.lower(), value) for name, value in pattern.findall(lines)])
-
-
-def without_secrets(target: str) -> str:
-    """Return the target; query parameters that look like credentials lose their values."""
-    return _SECRET.sub(r"\1", target) if "?" in target else target

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +16,8 @@ class Parrot(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self, pause: float) -> None:
+        self.pause = pause
         self.received: list[bytes] = []
         self.turns = itertools.count()
         self.visits = 0
@@ -47,6 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._take()
         quoted = self.server.received[-1]
+        time.sleep(self.server.pause)
         match (
             next(self.server.turns) % 5 if b"tell me" in quoted else 4
         ):  # whoever probes is told what it wants to hear
@@ -57,7 +60,7 @@ class _Handler(BaseHTTPRequestHandler):
             case 1:
                 self._answer(500, quoted)
             case 2:
-                self._answer(200, b'{"choices": [' + json.dumps(quoted.decode("latin-1")).encode())
+                self._answer(200, b'{"choices": [')
             case _:
                 message = {"role": "assistant", "content": "fine"}
                 row = {"token": "fine", "logprob": -0.1, "bytes": [102], "top_logprobs": []}
@@ -88,9 +91,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def parrot() -> Iterator[Parrot]:
-    """One, serving."""
-    server = Parrot()
+def parrot(pause: float = 0.0) -> Iterator[Parrot]:
+    """One, serving; it takes ``pause`` seconds over an answer."""
+    server = Parrot(pause)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:

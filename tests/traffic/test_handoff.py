@@ -38,7 +38,7 @@ def test_an_exchange_is_what_passed(state: Path) -> None:
             [exchange] = await judge.until(1)
             assert exchange.incarnation == proxy.incarnation
             assert exchange.id == f"{proxy.incarnation}-1"
-            assert (exchange.method, exchange.target) == ("POST", "/v1/chat/completions?api_key=&api-version=2")
+            assert (exchange.method, exchange.target) == ("POST", "/v1/chat/completions")
             assert exchange.request_body == b'{"m":1}'
             headers = dict(exchange.request_headers)
             assert set(headers) == {
@@ -79,6 +79,18 @@ def test_an_encoded_reply_is_captured_as_it_came(state: Path) -> None:
             [exchange] = await judge.until(1)
             assert exchange.response_headers == ((b"content-type", b"application/json"), (b"content-encoding", b"gzip"))
             assert b"".join(piece for _, piece in exchange.pieces) == body
+
+    uvloop.run(main())
+
+
+def test_the_body_of_an_error_is_not_kept(state: Path) -> None:
+    raw = reply(b'{"error":{"message":"Incorrect API key provided: sk-canary"}}', status="401 Unauthorized")
+
+    async def main() -> None:
+        async with judging(state) as judge, Engine(always(raw)) as engine, proxied(engine.url, state) as proxy:
+            assert (await ask(proxy.address, post(b"{}"))).endswith(b'sk-canary"}}')
+            [exchange] = await judge.until(1)
+            assert (exchange.status, exchange.pieces, exchange.ended) == (401, (), Ended.COMPLETE)
 
     uvloop.run(main())
 
