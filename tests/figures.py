@@ -8,9 +8,12 @@ import pytest
 
 _KEY = "figure"
 
+#: (subject, text)
+Figure = Callable[[str, str], None]
+
 
 @pytest.fixture
-def figure(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+def figure(request: pytest.FixtureRequest) -> Figure:
     """Keep one line under a subject for the summary."""
 
     def keep(subject: str, text: str) -> None:

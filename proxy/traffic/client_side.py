@@ -8,11 +8,7 @@ request waits, unparsed and bounded, for its turn. Whatever the peer does, what 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import re
-import socket
-import struct
-import termios
 from enum import Enum
 from time import monotonic
 from typing import Any, cast
@@ -28,13 +24,13 @@ from proxy.traffic.relay import Relay
 from proxy.traffic.request_head import MAX_HEAD, RequestHead
 from proxy.traffic.routes import route_of
 from proxy.traffic.service import Service
-from proxy.traffic.writing import write
+from proxy.traffic.writing import reset_at_close, unsent, write
 
 _HIGH_WATER = 32 << 10
 _AHEAD = 64 << 10  # pipelined bytes held while a reply is open; then the client is no longer read
+_SLOWEST = 500  # bytes a second of a body, beyond the idle time that each has: Apache's mod_reqtimeout asks for as much after 20 s
 _LINGER = 2.0  # after a refusal: read on so that the answer is not lost to a reset (RFC 9112 section 9.6)
 _VERSION = re.compile(rb"[^\r\n]* HTTP/([0-9]\.[0-9])(?:\r|\Z)")
-_RESET = struct.pack("ii", 1, 0)
 #: Starts a parser in the middle of a message whose head was understood but ended llhttp's work (an Upgrade offer that is ignored).
 _RESUME = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -65,6 +61,7 @@ class ClientSide(asyncio.Protocol):
         self._idle = service.snapshot.idle
         self._backlog = -1
         self._paused = False
+        self._body_until = self._held_since = 0.0
         self.deadline = 0.0
         self._parser: Any = None
         self._begin_head()
@@ -97,12 +94,14 @@ class ClientSide(asyncio.Protocol):
         """Read no more of the request for now."""
         if self._transport is not None and not self._paused:
             self._paused = True
+            self._held_since = self._service.deadlines.now
             self._transport.pause_reading()
 
     def release(self) -> None:
         """Read on."""
         if self._transport is not None and self._paused:
             self._paused = False
+            self._body_until += self._service.deadlines.now - self._held_since
             self._transport.resume_reading()
 
     def exchange_over(self, *, close: bool) -> None:
@@ -132,7 +131,7 @@ class ClientSide(asyncio.Protocol):
         """Let what was written leave, then end the connection inside the reply; ``reset`` where a plain end would look like a whole reply."""
         self._relay = None
         if reset and self._transport is not None:
-            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            reset_at_close(self._transport)
         self._close(linger=False)
 
     def hand_over(self) -> tuple[asyncio.Transport, bytes]:
@@ -172,9 +171,7 @@ class ClientSide(asyncio.Protocol):
         """Tell whether a slow reader has taken bytes since the last look, from our buffer or from the kernel's."""
         if self._transport is None:
             return False
-        unsent = bytearray(4)
-        fcntl.ioctl(self._transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, unsent)
-        backlog = self._transport.get_write_buffer_size() + int.from_bytes(unsent, "little")
+        backlog = unsent(self._transport)
         before, self._backlog = self._backlog, backlog
         return backlog > 0 and (before < 0 or backlog != before)
 
@@ -195,7 +192,8 @@ class ClientSide(asyncio.Protocol):
         if state is _HEAD:
             self._read_head(data)
         elif state is _BODY:
-            self.touch()
+            self._body_until += len(data) / _SLOWEST
+            self.deadline = min(self._service.deadlines.now + self._idle, self._body_until)
             self._read_body(data)
         elif state is _REPLY:
             self._held += data
@@ -321,6 +319,7 @@ class ClientSide(asyncio.Protocol):
             self._request_over(rest)
         else:
             self._state = _BODY
+            self._body_until = self.deadline
             if rest:
                 self._read_body(rest)
         relay.start()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.figures import Figure
 from tests.fuzz import CORPUS, NAMES, kept, target
 from tests.fuzz.drive import atheris_here, with_atheris, with_hypothesis
 from tests.fuzz.target import Target
@@ -48,15 +49,15 @@ def test_what_was_kept_holds(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_a_target_holds_for_a_while(name: str, tmp_path: Path) -> None:
-    print(f"\nfuzz, {drive(name, QUICK, tmp_path)}")
+def test_a_target_holds_for_a_while(name: str, tmp_path: Path, figure: Figure) -> None:
+    figure("row 15", drive(name, QUICK, tmp_path))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_target_holds_for_long(name: str, tmp_path: Path) -> None:
-    print(f"\nfuzz, {drive(name, LONG, tmp_path)}")
+def test_a_target_holds_for_long(name: str, tmp_path: Path, figure: Figure) -> None:
+    figure("row 15", drive(name, LONG, tmp_path))
 
 
 def test_what_does_not_hold_is_found_and_shown() -> None:

@@ -10,6 +10,7 @@ import pytest
 import uvloop
 
 from tests import programs
+from tests.figures import Figure
 from tests.smuggling import envoy
 from tests.smuggling.chain import ALONE, BACKS, FOREIGN, FRONTS, Chain, play, verdict
 from tests.smuggling.vectors import REQUESTS
@@ -48,7 +49,7 @@ def matrix() -> Iterator[Matrix]:
 
 
 def show(matrix: dict[Chain, dict[str, str]]) -> None:
-    """Print the matrix: a letter for each chain, then the counts."""
+    """Print the matrix: a letter for each chain, the first of its verdict."""
     chains = list(itertools.product(FRONTS, BACKS))
     print(f"\nsmuggling: {len(REQUESTS)} vectors x {len(FRONTS)} fronts x {len(BACKS)} backs")
     print(f"{'':30} {' '.join(f'{front:^4.4}' for front in FRONTS)}   behind each: {', '.join(BACKS)}")
@@ -57,20 +58,19 @@ def show(matrix: dict[Chain, dict[str, str]]) -> None:
         print(
             f"{vector.name:30} {' '.join(letters[at : at + len(BACKS)] for at in range(0, len(letters), len(BACKS)))}"
         )
-    for chain in chains:
-        counts = Counter(found.partition(":")[0] for found in matrix[chain].values())
-        print(f"{' > '.join(chain):20} {'  '.join(f'{word} {counts[word]:3}' for word in WORDS)}")
 
 
 @pytest.mark.parametrize("back", BACKS)
 @pytest.mark.parametrize("front", FRONTS)
-def test_no_chain_is_out_of_step(matrix: Matrix, front: str, back: str) -> None:
+def test_no_chain_is_out_of_step(matrix: Matrix, front: str, back: str, figure: Figure) -> None:
     for pieces, results in matrix.items():
         found = results[front, back]
         desyncs = {name: what for name, what in found.items() if what.startswith("desync")}
         assert not desyncs, (pieces, desyncs)
         assert len(found) == len(REQUESTS if pieces == "whole" else BODIES)
         assert Counter(found.values())["rejected"] > 40
+    counts = Counter(matrix["whole"][front, back].values())
+    figure("row 13, chain", f"{front} > Parhelion > {back}: " + ", ".join(f"{word} {counts[word]}" for word in WORDS))
 
 
 @pytest.mark.parametrize("front", ["none", "Parhelion"])
@@ -85,4 +85,4 @@ def test_every_back_takes_what_we_pass_on_for_the_same_requests(matrix: Matrix) 
     for back, pieces in itertools.product(BACKS, matrix):
         for name, alone in matrix[pieces]["none", "engine"].items():
             behind = matrix[pieces]["none", back][name]
-            assert behind in {alone, "rejected"}, (back, name, behind, alone)
+            assert behind in {alone, "rejected", *(["one"] if alone == "two" else [])}, (back, name, behind, alone)

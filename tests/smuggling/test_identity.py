@@ -10,6 +10,7 @@ import pytest
 import uvloop
 
 from proxy.config import Primary
+from tests.figures import Figure
 from tests.wire.client import Wire
 from tests.wire.engine import Engine, always, chunk
 from tests.wire.proxied import proxied
@@ -80,7 +81,7 @@ def sent(chance: random.Random, host: bytes | None, prefix: bytes) -> Sent:
 
 
 @pytest.mark.parametrize("setting", ["rewrite", "keep", "base path"])
-def test_the_engine_gets_the_clients_request(setting: str, state: Path) -> None:
+def test_the_engine_gets_the_clients_request(setting: str, state: Path, figure: Figure) -> None:
     chance = random.Random(f"20261130 {setting}")
 
     async def main() -> int:
@@ -106,5 +107,5 @@ def test_the_engine_gets_the_clients_request(setting: str, state: Path) -> None:
             return same
 
     same = uvloop.run(main())
-    print(f"\nrequest identity at the primary, {setting}: {same} of {COUNT} requests")
+    figure("row 2", f"{setting}: {same} of {COUNT} requests reach the engine as they were sent")
     assert same == COUNT

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from tests.figures import Figure
 from tests.smuggling.test_replies import assert_clean, without_interim
 from tests.wire.client import ask, parse
 from tests.wire.engine import Connection, Engine, always, reply
@@ -47,7 +48,7 @@ REPLIES = {
 }
 
 
-def test_towards_the_engine(state: Path) -> None:
+def test_towards_the_engine(state: Path, figure: Figure) -> None:
     sent = 0
 
     async def main() -> None:
@@ -73,11 +74,11 @@ def test_towards_the_engine(state: Path) -> None:
                 assert set(request.raw_body) <= set(b"01a\r\n")
 
     uvloop.run(main())
-    print(f"\ncontrol characters in requests: {sent} requests, 0 emitted")
+    figure("row 14", f"control characters in {len(REQUESTS)} places of a request: {sent} requests, 0 emitted")
 
 
 @pytest.mark.parametrize("place", REPLIES)
-def test_towards_the_client(place: str, state: Path) -> None:
+def test_towards_the_client(place: str, state: Path, figure: Figure) -> None:
     async def main() -> None:
         async def behave(connection: Connection) -> None:
             request = await connection.request()
@@ -95,3 +96,4 @@ def test_towards_the_client(place: str, state: Path) -> None:
                     assert place == "trailer" or code in (0x09, 0x0A, 0x0D), (place, code)
 
     uvloop.run(main())
+    figure("row 14", f"control characters in the {place} of a reply: {len(CONTROLS)} replies, 0 emitted")
