@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 import traceback
@@ -51,6 +52,7 @@ def main() -> int:
     names = said.rows.split(",")
     if unknown := [name for name in names if name not in ROWS]:
         parser.error(f"no such row: {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # end what was started
     said.output.mkdir(parents=True, exist_ok=True)
     results: list[Result] = []
     with stand(said.pairs, said.seconds) as bench:

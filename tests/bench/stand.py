@@ -63,10 +63,7 @@ class Stand:
         """Measure those peers in turn with this reply and work; samples by name, without the peers that cannot be had."""
         peers = [peer for peer in map(self.peer, starts) if peer is not None]
         self.engine.answer(reply)
-        try:
-            return in_turn(peers, self.engine, work, pairs or self.pairs, warm_up=warm)
-        finally:
-            self.engine.answer(json_reply(1300))
+        return in_turn(peers, self.engine, work, pairs or self.pairs, warm_up=warm)
 
     @staticmethod
     def say(line: str) -> None:

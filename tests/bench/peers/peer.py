@@ -6,6 +6,8 @@ House rules. A peer's file knows how that peer is installed, configured and star
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import signal
 import socket
 import subprocess
 import time
@@ -15,6 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench import cores
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_libc = ctypes.CDLL(None)
+
+
+def _end_with_parent() -> None:
+    """Have the kernel stop a peer when the bench dies, whatever kills it."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def nothing(name: str, **labels: str) -> float:
@@ -80,6 +90,7 @@ def running(
             stdout=log,
             stderr=log,
             env=dict(environment) if environment else None,
+            preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call, and the bench has no threads then
         )
     try:
         _wait_for(process, port, seconds, folder / "output.log")

@@ -13,7 +13,7 @@ from tests.bench.stand import Stand, versus
 from tests.bench.table import Result
 
 #: A closed loop is bounded in requests too, so that what waits to be compared afterwards is.
-_MOST = 12_000
+_MOST = 6_000
 _RATE = 800
 
 
@@ -37,7 +37,7 @@ def mirrored_at_rate(stand: Stand) -> Iterator[Result]:
 
 def python_gateway(stand: Stand) -> Iterator[Result]:
     """Goal 1: beside LiteLLM, which costs so much that it gets a few requests only."""
-    work = Work(request(1024), connections=4, seconds=stand.seconds, requests=300)
+    work = Work(request(1024), connections=4, seconds=2 * stand.seconds, requests=200)
     found = stand.compare([parhelion.all_mirrored, litellm.mirror], json_reply(1300), work)
     stand.end(litellm.mirror)  # it does not rest when nobody asks
     yield from versus(found, 1, "CPU a request, 1 KB c4, all mirrored", {"litellm-mirror": 1 / 500})
