@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -66,6 +67,7 @@ class Arm:
     logprob_mode: str = "unknown"
     dtype: str = ""
     errors: Counter[str] = field(default_factory=Counter)
+    _counting: threading.Lock = field(default_factory=threading.Lock)
     tokens: Counter[str] = field(default_factory=Counter)  # by kind: prompt, completion, scored
 
     def begin(
@@ -119,11 +121,11 @@ class Arm:
             return Refused("shadow_unready", shed=True)
         answer = plain(answer, self.reply_bytes)
         if answer.failure is not None and not answer.pieces:
-            self.errors[answer.failure] += 1
+            self._failed(answer.failure)
             return Refused("shadow_error", shed=False)
         reply = dialect.read(endpoint, body, answer)
         if reply.error is not None:
-            self.errors[reply.error] += 1
+            self._failed(reply.error)
         return Answered(reply, timing_of(answer, stream=body.get("stream") is True))
 
     async def score(
@@ -140,7 +142,7 @@ class Arm:
                 lambda fetch: score(fetch, model, prompt, ids, self.most(top)), request_id, len(ids)
             )
         except DialectError as error:
-            self.errors[error.reason] += 1
+            self._failed(error.reason)
             return Refused("shadow_error", shed=False)
         if not isinstance(rows, Refused):
             self.guard.spent(len(rows), time.monotonic())
@@ -164,6 +166,16 @@ class Arm:
             if trial:  # it may have ended without a word about the engine's health: let the next one try
                 self.guard.released()
         return Refused(KILL_SWITCH, shed=True)
+
+    def _failed(self, kind: str) -> None:
+        with self._counting:
+            self.errors[kind] += 1
+
+    def take_errors(self) -> Counter[str]:
+        """Faults by kind since the call before; answers are read on more than one thread."""
+        with self._counting:
+            taken, self.errors = self.errors, Counter()
+        return taken
 
     def most(self, wanted: int) -> int:
         """As many alternatives of those wanted as this engine gives; more would be refused by some."""

@@ -7,7 +7,6 @@ House rules. Settles nothing itself: whoever asks gets the whole list and hands 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -18,7 +17,6 @@ from proxy.judge.case import Mirrored
 from proxy.judge.examine import Examined, Examiner
 from proxy.judge.request import Unreadable, read_body
 from proxy.judge.settle import settlement
-from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.record import Settlement
 from proxy.traffic import sample
 
@@ -35,8 +33,8 @@ class Done(Struct, frozen=True):
 class Desk:
     """Where exchanges are worked on."""
 
-    def __init__(self, config: Config, examiner: Examiner, metrics: JudgeMetrics) -> None:
-        self.config, self.examiner, self.metrics = config, examiner, metrics
+    def __init__(self, config: Config, examiner: Examiner) -> None:
+        self.config, self.examiner = config, examiner
         self.arms = tuple((shadow.name, mode) for shadow in config.shadows for mode in shadow.modes)
 
     def mirror(self, exchange: Exchange, then: Callable[[Mirrored | Done], None]) -> None:
@@ -62,13 +60,15 @@ class Desk:
         except Exception:
             logger.exception("judge_error")
             return self.instead(exchange, "incomparable", "judge_error")
-        self.metrics.mirror_lag(max(0.0, time.time() - exchange.started - exchange.end_us / 1e6))
         return Done((*_decision(exchange), *ends), examined)
 
-    def judge_now(self, mirrored: Mirrored) -> Done | None:
-        """The same without a task where no engine has to be asked for it; None where one has."""
-        if not self.examiner.asks_no_more:
-            return None
+    @property
+    def asks_no_more(self) -> bool:
+        """Whether comparing asks no engine: ``judge_now`` may then be called, from any thread."""
+        return self.examiner.asks_no_more
+
+    def judge_now(self, mirrored: Mirrored) -> Done:
+        """Have it compared at once, where no engine has to be asked for it. Raises nothing."""
         try:
             self.judge(mirrored).send(None)
         except StopIteration as end:

@@ -131,10 +131,9 @@ class Engines:
         """Bring the metrics up to date with what the arms have counted."""
         for shadow in self.shadows:
             self.metrics.circuit(shadow.arm.name, is_open=shadow.arm.guard.circuit_open)
-            for kind, count in shadow.arm.errors.items():
+            for kind, count in shadow.arm.take_errors().items():
                 self.metrics.shadow_error(shadow.arm.name, kind, count)
             self.metrics.shadow_tokens(shadow.arm.name, **shadow.arm.tokens)
-            shadow.arm.errors.clear()
             shadow.arm.tokens.clear()
 
     async def close(self, keeping: Engines | None = None) -> None:

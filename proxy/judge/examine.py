@@ -49,14 +49,12 @@ class Examiner:
     capture_bytes: int
     noise: NoiseBook
     running_free: tuple[ShadowArm, ...] = field(init=False)
+    #: Whether no engine is asked once the shadows have answered on their own: ``judge`` then never waits, and may run on any thread.
+    asks_no_more: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.running_free = tuple(shadow for shadow in self.shadows if Mode.FREE in shadow.modes)
-
-    @property
-    def asks_no_more(self) -> bool:
-        """Whether no engine is asked once the shadows have answered on their own: ``judge`` then never waits."""
-        return not self.rescore and all(shadow.modes == (Mode.FREE,) for shadow in self.shadows)
+        self.asks_no_more = not self.rescore and all(shadow.modes == (Mode.FREE,) for shadow in self.shadows)
 
     @property
     def inflated(self) -> int:

@@ -113,6 +113,8 @@ class Ledger:
 
     def hand_in(self, done: Done, exchange: Exchange, told: Callable[[], None]) -> None:
         """Hand an exchange's settlements to the writer; ``told`` is called when they are in the store, or counted as lost to it."""
+        if done.examined is not None:
+            self.metrics.mirror_lag(max(0.0, time.time() - exchange.started - exchange.end_us / 1e6))
         number = self.spool.number(exchange.id)
         self._pending += done.settlements
         self._pending.append(Settlement(exchange.incarnation, "", "", SETTLED, spooled=number))

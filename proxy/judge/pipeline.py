@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import monotonic
 from typing import NamedTuple, Protocol
 
 from proxy.exchange import Exchange
 from proxy.judge.case import Mirrored
-from proxy.judge.cpu import COMPARE
+from proxy.judge.cpu import COMPARE, COMPARE_ASIDE
 from proxy.judge.desk import Done
 from proxy.judge.guard import KILL_SWITCH
 from proxy.judge.stepped import stepped
@@ -25,6 +26,7 @@ from proxy.judge.stepped import stepped
 #: Settlements that may wait for the store: records are large, and the counts of what was dropped are small but may be many.
 _RECORDS, _COUNTS = 256, 16384
 _HOLD = 0.001  # seconds of comparing after which the event loop has its turn
+_LARGE = 1 << 16  # bytes; what weighs more may take many milliseconds, and is compared on a thread of its own
 _GATHER = 0.01  # seconds in which exchanges gather to be compared in one go: nobody waits for it, and each turn costs
 _SHUTDOWN = "shutdown"
 
@@ -44,8 +46,12 @@ class Worker(Protocol):
     def mirror(self, exchange: Exchange, then: Callable[[Mirrored | Done], None]) -> None:
         """Ask the shadows."""
 
-    def judge_now(self, mirrored: Mirrored) -> Done | None:
-        """Compare, None where an engine has to be asked for it."""
+    @property
+    def asks_no_more(self) -> bool:
+        """Whether comparing asks no engine."""
+
+    def judge_now(self, mirrored: Mirrored) -> Done:
+        """Compare where it asks no engine; from any thread."""
 
     async def judge(self, mirrored: Mirrored) -> Done:
         """Compare, asking engines."""
@@ -84,6 +90,7 @@ class Pipeline:
         self._asking: dict[int, _Work] = {}
         self._queue: deque[tuple[_Work, int, Mirrored]] = deque()  # with its weight
         self._queued = 0  # bytes
+        self._aside = ThreadPoolExecutor(1, "compare")
         self._judging: dict[asyncio.Task[None], _Work] = {}
         self._open: Counter[int] = Counter()  # exchanges not yet settled, by desk
         self._taken = 0
@@ -173,19 +180,22 @@ class Pipeline:
             while self._may_compare():
                 work, weight, mirrored = self._queue.popleft()
                 self._queued -= weight
-                done = work.desk.judge_now(mirrored)
-                if done is None:
+                if weight > _LARGE or not work.desk.asks_no_more:
                     task = asyncio.ensure_future(self._judged(work, mirrored))
                     self._judging[task] = work
                     task.add_done_callback(self._over)
                     return
-                self._settle(work, done)
+                self._settle(work, work.desk.judge_now(mirrored))
                 if monotonic() > until:
                     return
 
     async def _judged(self, work: _Work, mirrored: Mirrored) -> None:
         try:
-            done = await stepped(work.desk.judge(mirrored), COMPARE)
+            if work.desk.asks_no_more:
+                loop = asyncio.get_running_loop()
+                done = await loop.run_in_executor(self._aside, _judged_aside, work.desk, mirrored)
+            else:
+                done = await stepped(work.desk.judge(mirrored), COMPARE)
         except asyncio.CancelledError:
             self._drop(work, self._why)
         else:
@@ -241,6 +251,12 @@ class Pipeline:
             pass
         self._stopping = True
         self._give_up(_SHUTDOWN)
+        self._aside.shutdown(wait=False, cancel_futures=True)
         await asyncio.gather(*self._judging, return_exceptions=True)
         while (exchange := self._source.next()) is not None:
             self._drop(self._take(exchange), _SHUTDOWN)
+
+
+def _judged_aside(desk: Worker, mirrored: Mirrored) -> Done:
+    with COMPARE_ASIDE:
+        return desk.judge_now(mirrored)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -37,6 +38,7 @@ _COLLECT = (
     20,
     100,
 )  # what is read and compared makes no cycles, and many objects: looking for some at every 700 costs a tenth of it
+_SWITCH = 0.0005  # seconds the event loop may wait while a large exchange is compared beside it; Python's own is 5 ms
 _DRAIN = 10.0  # seconds to finish what waits when told to stop; the rest is shed and counted
 _LATER = 0.1
 _ENGINES = 15.0
@@ -78,7 +80,7 @@ class Judge:
             capture_bytes=config.limits.capture_bytes,
             noise=self.ledger.noise,
         )
-        return Desk(config, examiner, self.metrics)
+        return Desk(config, examiner)
 
     async def run(self, ready: Callable[[], None], stop: asyncio.Event) -> int:
         """Serve until ``stop``; then finish what is left, or leave it on disk, or shed it."""
@@ -90,6 +92,7 @@ class Judge:
         taking_up = self._keep(self._take_up())
         gc.freeze()
         gc.set_threshold(*_COLLECT)
+        sys.setswitchinterval(_SWITCH)
         ready()
         try:
             await stop.wait()

@@ -211,7 +211,7 @@ def judged(case: Case) -> Callable[[], object]:
     examiner = Examiner(
         arms["primary"], (shadow,), Policy("hash", b"salt"), rescore=False, capture_bytes=1 << 23, noise=noise
     )
-    desk = Desk(config, examiner, metrics)
+    desk = Desk(config, examiner)
     body = {**REQUEST, "stream": case.stream}
     mine, theirs = answer(case, case.primary), answer(case, case.shadow)
     headers = tuple((name.encode(), value.encode()) for name, value in mine.headers)
@@ -222,7 +222,6 @@ def judged(case: Case) -> Callable[[], object]:
 
     def work() -> object:
         done = desk.judge_now(mirrored)
-        assert done is not None
         assert done.settlements[0].outcome == "compared"
         for one in done.settlements:
             assert one.record is not None

@@ -81,14 +81,14 @@ def ends(done: Done) -> Counter[tuple[str, str, str, str]]:
 @pytest.mark.parametrize("later", [False, True])
 def test_a_fault_of_ours_is_one_outcome_for_every_arm(tmp_path: Path, later: bool) -> None:
     settings = config(tmp_path)
-    done = work(Desk(settings, Broken(later=later), JudgeMetrics(settings)), exchange())  # type: ignore[arg-type]
+    done = work(Desk(settings, Broken(later=later)), exchange())  # type: ignore[arg-type]
     assert ends(done) == Counter({(*arm, "incomparable", "judge_error"): 1 for arm in ARMS})
 
 
 def test_what_was_offered_is_decided_by_its_body_and_counted_once(tmp_path: Path) -> None:
     rules = Sampling(rate=0.0, rules=(Rule(RuleMatch(model="m*"), 1.0),))
     settings = config(tmp_path, rules)
-    desk = Desk(settings, Broken(), JudgeMetrics(settings))  # type: ignore[arg-type]
+    desk = Desk(settings, Broken())  # type: ignore[arg-type]
     refused = work(desk, exchange(b'{"model": "other"}', offered=True))
     assert ends(refused) == Counter({("", "", "not_sampled", ""): 1})
     chosen = work(desk, exchange(b'{"model": "mine"}', offered=True))
@@ -101,7 +101,7 @@ def test_what_was_offered_is_decided_by_its_body_and_counted_once(tmp_path: Path
 def test_a_key_that_cannot_be_made_counts_as_sampled_and_is_an_error_of_ours(tmp_path: Path) -> None:
     settings = config(tmp_path, Sampling(rate=0.5, by="conversation"))
     deep = b'{"messages": [' + b'{"a":' * 300 + b"1" + b"}" * 300 + b"]}"
-    done = work(Desk(settings, Broken(), JudgeMetrics(settings)), exchange(deep, offered=True, u=None))  # type: ignore[arg-type]
+    done = work(Desk(settings, Broken()), exchange(deep, offered=True, u=None))  # type: ignore[arg-type]
     found = ends(done)
     assert sum(found[key] for key in found if not key[0]) == 1  # decided, one way or the other
 
@@ -113,7 +113,7 @@ def test_what_was_to_be_learned_cannot_make_it_settle_twice(tmp_path: Path) -> N
         ledger = Ledger(settings, JudgeMetrics(settings))
         writing = asyncio.ensure_future(ledger.run())
         examined = Examined(None, None, None, (), Context(Policy("hash", b"s")))
-        desk = Desk(settings, Broken(), JudgeMetrics(settings))  # type: ignore[arg-type]
+        desk = Desk(settings, Broken())  # type: ignore[arg-type]
 
         def fails(_: Any) -> None:
             raise OverflowError
@@ -148,7 +148,7 @@ def test_what_the_store_could_not_take_is_counted_when_it_is_back(tmp_path: Path
 
     async def main() -> None:
         ledger = Ledger(settings, JudgeMetrics(settings))
-        desk = Desk(settings, Broken(), JudgeMetrics(settings))  # type: ignore[arg-type]
+        desk = Desk(settings, Broken())  # type: ignore[arg-type]
         real, asked = ledger.store.settle, []
 
         def away(*_: Any, **__: Any) -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import time
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
-from proxy.exchange import Ended, Exchange
+from proxy.exchange import Exchange
 from proxy.judge.case import Mirrored
 from proxy.judge.desk import Done
-from proxy.judge.pipeline import Pipeline
-from proxy.ledger.record import Settlement
+from tests.judge.bench import Bench, Desk, exchange, turns
 
 WEIGHT = 1024  # of an exchange without bodies
 
@@ -22,109 +18,6 @@ WEIGHT = 1024  # of an exchange without bodies
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proxy.judge.pipeline._GATHER", 0.0)
-
-
-def exchange(number: int) -> Exchange:
-    return Exchange(f"x{number}", "t0", 0.0, 0.5, "POST", "/v1/x", (), b"", 200, (), (), 0, 0, Ended.COMPLETE)
-
-
-def burn(seconds: float) -> None:
-    until = time.thread_time() + seconds
-    while time.thread_time() < until:
-        pass
-
-
-class Source:
-    """Exchanges that are there."""
-
-    def __init__(self, count: int = 0) -> None:
-        self.arrived: Callable[[], None] = lambda: None
-        self.waiting = [exchange(number) for number in range(count)]
-
-    def next(self) -> Exchange | None:
-        return self.waiting.pop(0) if self.waiting else None
-
-
-class Desk:
-    """Shadows that answer when told to, and a comparison that takes as long as told."""
-
-    def __init__(self, *, at_once: bool = False) -> None:
-        self.at_once = at_once
-        self.asked: list[tuple[Exchange, Callable[[Mirrored | Done], None]]] = []
-        self.go_on = asyncio.Event()
-        self.judging = 0
-        self.engines, self.takes = (
-            True,
-            0.0,
-        )  # whether comparing asks engines, and seconds of processor time it takes otherwise
-
-    def mirror(self, one: Exchange, then: Callable[[Mirrored | Done], None]) -> None:
-        self.asked.append((one, then))
-        if self.at_once:
-            then(Mirrored(one))
-
-    def judge_now(self, mirrored: Mirrored) -> Done | None:
-        if self.engines:
-            return None
-        self.judging += 1
-        burn(self.takes)
-        return self.instead(mirrored.exchange, "compared", "")
-
-    async def judge(self, mirrored: Mirrored) -> Done:
-        self.judging += 1
-        await self.go_on.wait()
-        return self.instead(mirrored.exchange, "compared", "")
-
-    def instead(self, one: Exchange, outcome: str, reason: str) -> Done:
-        return Done((Settlement(one.id, "a", "free", outcome, reason),))
-
-
-class Book:
-    """A store that takes what it gets, or keeps it waiting."""
-
-    def __init__(self, *, slow: bool = False) -> None:
-        self.ends: Counter[tuple[str, str, str]] = Counter()
-        self.settled = 0
-        self.on_disk: set[str] = set()
-        self.slow, self.waiting = slow, list[Callable[[], None]]()
-
-    @property
-    def backlog(self) -> int:
-        return len(self.waiting)
-
-    def hand_in(self, done: Done, exchange: Exchange, told: Callable[[], None]) -> None:
-        assert exchange.incarnation == "t0"
-        self.settled += 1
-        self.ends.update((one.incarnation, one.outcome, one.reason) for one in done.settlements)
-        if self.slow:
-            self.waiting.append(told)
-        else:
-            told()
-
-    def outlives_us(self, exchange: Exchange) -> bool:
-        return exchange.id in self.on_disk
-
-    def reasons(self) -> Counter[str]:
-        assert set(self.ends.values()) <= {1}  # each exchange once
-        return Counter(reason or outcome for _, outcome, reason in self.ends.elements())
-
-
-class Bench:
-    def __init__(
-        self, count: int, *, at_once: int = 4, room: int = 1 << 30, answers: bool = True, slow: bool = False
-    ) -> None:
-        self.source, self.desk, self.book = Source(count), Desk(at_once=answers), Book(slow=slow)
-        self.pipeline = Pipeline(self.source, self.desk, self.book, at_once=at_once, room=room)
-        self.comparing = asyncio.ensure_future(self.pipeline.compare())
-
-    async def close(self) -> None:
-        self.comparing.cancel()
-        await asyncio.gather(self.comparing, return_exceptions=True)
-
-
-async def turns(count: int = 50) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 def test_all_is_mirrored_and_compared_and_settled_once() -> None:
@@ -191,38 +84,6 @@ def test_one_that_is_larger_than_the_room_is_compared_when_nothing_else_waits() 
         bench.pipeline.pull()
         await bench.pipeline.finish(5.0)
         assert bench.book.reasons() == {"compared": 1}
-        await bench.close()
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("engines", [False, True])
-def test_the_loop_runs_between_two_comparisons_that_take_a_millisecond(engines: bool) -> None:
-    async def main() -> None:
-        bench = Bench(20, at_once=64)
-        bench.desk.engines, bench.desk.takes = engines, 0.0015
-        bench.desk.go_on.set()
-        bench.pipeline.pull()
-        seen = [0]
-        async with asyncio.timeout(20):
-            while seen[-1] < 20:
-                await asyncio.sleep(0)
-                seen.append(bench.desk.judging)
-        steps = [after - before for before, after in itertools.pairwise(seen)]
-        assert max(steps) == 1
-        assert seen[-1] == 20
-        await bench.close()
-
-    asyncio.run(main())
-
-
-def test_quick_comparisons_share_a_turn_of_the_loop() -> None:
-    async def main() -> None:
-        bench = Bench(100, at_once=64)
-        bench.desk.engines = False
-        bench.pipeline.pull()
-        await turns(20)
-        assert bench.book.reasons() == {"compared": 100}
         await bench.close()
 
     asyncio.run(main())
