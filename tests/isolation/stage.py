@@ -132,9 +132,16 @@ class Processes:
         self.supervisor = proxy._process.pid
 
     def pid(self, role: str) -> int:
-        """The child with this role, once there is one: the traffic process has its counters open, the judge has not."""
-        until(lambda: self._find(role) > 1, 20, f"a {role} process")
-        return self._find(role)
+        """The child with this role, once there is one: the traffic process has its counters open, the judge has not. Never 0, which would be ourselves."""
+        found = 0
+
+        def look() -> bool:
+            nonlocal found
+            found = self._find(role)
+            return found > 1
+
+        until(look, 20, f"a {role} process")
+        return found
 
     def _find(self, role: str) -> int:
         try:
