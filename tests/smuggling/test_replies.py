@@ -139,3 +139,25 @@ def test_there_are_many(found: dict[str, Got], figure: Figure) -> None:
     others = [name for name, got in found.items() if got.after != [f"/good/{name}/{number}" for number in range(2)]]
     assert (len(found) >= 60, others) == (True, [])
     figure("row 13, replies", f"{len(found)} reply vectors: {len(others)} became the answer to another request")
+
+
+def test_a_reply_that_nobody_asked_for_yet_answers_at_most_the_first_request(state: Path) -> None:
+    """An engine that speaks first on every connection, and answers late: what it owes is never taken for the answer to another request."""
+
+    async def behave(connection: Connection) -> None:
+        await connection.send(reply(b"unasked"))
+        while True:
+            request = await connection.request()
+            await asyncio.sleep(0.02)
+            await connection.send(reply(request.line.split(b" ")[1]))
+
+    async def main() -> list[str]:
+        got = []
+        async with Engine(behave) as engine, proxied(engine.url, state) as proxy:
+            for number in range(20):
+                got.append(parse(await _ask(proxy, f"GET /{number}")).body.decode())
+                await asyncio.sleep(0.05)
+        return got
+
+    for number, body in enumerate(uvloop.run(main())):
+        assert body in (f"/{number}", "unasked") or '"code":"primary_' in body
