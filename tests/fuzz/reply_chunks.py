@@ -1,6 +1,8 @@
-"""Invariant: a chunked reply is read as h11 reads it where both take it, the same in any split, and never in two ways."""
+"""Invariant: a chunked reply is read as h11 reads it where both take it, the same in any split; bytes passed on as they came are plain whole chunks."""
 
 from __future__ import annotations
+
+import re
 
 import h11
 
@@ -8,6 +10,21 @@ from proxy.traffic.reply_reader import ReplyReader
 from tests.fuzz.target import Target, bytewise, halves
 
 _HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+_SIZE = re.compile(rb"([1-9a-fA-F][0-9a-fA-F]*)\r\n")
+
+
+def plain(data: bytes) -> tuple[list[bytes], bool]:
+    """The chunks of bytes that are nothing but chunks in plain spelling, and whether the last one is the end. Raises AssertionError for all others."""
+    chunks = []
+    while found := _SIZE.match(data):
+        begin, end = found.end(), found.end() + int(found[1], 16)
+        assert data[end : end + 2] == b"\r\n"
+        chunks.append(data[begin:end])
+        data = data[end + 2 :]
+    assert data in (b"", b"0\r\n\r\n")
+    return chunks, bool(data)
 
 
 def read(pieces: list[bytes]) -> tuple[bytes, bool, bool]:
@@ -18,6 +35,8 @@ def read(pieces: list[bytes]) -> tuple[bytes, bool, bool]:
     body = b""
     for piece in pieces:
         reader.feed(piece)
+        if reader.whole_chunks:
+            assert plain(piece) == (reader.pieces, reader.complete)
         body += b"".join(reader.pieces)
         if reader.complete or reader.faulty:
             break
@@ -45,9 +64,10 @@ def by_h11(data: bytes) -> tuple[bytes, bool] | None:
 
 
 def check(data: bytes) -> None:
-    """Read whole, in two pieces, byte by byte, and by h11."""
+    """Read whole, in two pieces, byte by byte, where a chunk may begin, and by h11."""
     body, complete, faulty = read([data])
-    for pieces in (halves(data), bytewise(data)):
+    chunked = [piece for piece in re.split(rb"(?<=\n)(?=[1-9a-fA-F][0-9a-fA-F]{0,6}\r\n|0\r\n\r\n)", data) if piece]
+    for pieces in (halves(data), bytewise(data), chunked):
         other, *state = read(pieces)
         assert state == [complete, faulty]
         assert other == body or faulty

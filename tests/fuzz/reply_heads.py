@@ -11,9 +11,12 @@ from proxy.traffic import reply_head
 from proxy.traffic.reply_head import ReplyHead
 from proxy.traffic.reply_reader import ReplyReader
 from tests.fuzz.target import Target, bytewise, halves
+from tests.smuggling.vectors import read as read_file
+from tests.smuggling.vectors import unescaped
 
 _LINE = re.compile(rb"HTTP/1\.1 [0-9]{3} [\t -~\x80-\xff]*")
 _FIELD = re.compile(rb"[!#-'*+.^_`|~0-9A-Za-z-]+: ?[\t -~\x80-\xff]*")
+_PAUSE = re.compile("<(?:pause|close|poison)>")
 _METHODS = (b"GET", b"POST", b"HEAD")
 Read = tuple[list[ReplyHead], bytes, bool, bool]
 
@@ -63,9 +66,15 @@ def check(data: bytes) -> None:
         clean(head)
 
 
+_VECTORS = tuple(
+    b"\x00" + raw
+    for raw in (unescaped(_PAUSE.sub("", vector.text)) for vector in read_file("replies.txt"))
+    if len(raw) < 400
+)
 TARGET = Target(
     check,
     seeds=(
+        *_VECTORS,
         b"\x00HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
         b"\x01HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\nX: y\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         b"\x02HTTP/1.0 304 Not Modified\r\nConnection: close\r\nContent-Length: 3\r\n\r\n",
