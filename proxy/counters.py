@@ -1,7 +1,7 @@
 """Counters of one traffic process in a memory-mapped file: an increment is one list store, and a SIGKILL loses nothing.
 
-House rules. A file has one writer (the process that made it, its *incarnation*) and any number of readers; a slot is a signed 64-bit
-integer written whole. The writer holds a lock on its file for as long as it lives, so that anybody can tell a dead incarnation
+House rules. A file has one writer (the process that made it, its *incarnation*) and any number of readers, but for the one slot by which the judge
+acknowledges what it has taken (``Receipt``); a slot is a signed 64-bit integer written whole. The writer holds a lock on its file for as long as it lives, so that anybody can tell a dead incarnation
 from a living one, whatever killed it. Nothing here knows a metric name or Prometheus: the ledger declares what the slots mean to the outside.
 The layout is fixed by ``LAYOUT``; a file of another layout is refused, never misread.
 """
@@ -62,6 +62,7 @@ class Slot(IntEnum):
     was full, SHED_CAPTURE those over the capture limit; QUEUED (a gauge) those still waiting in this process.
     SAMPLED + OFFERED = SHED_* + QUEUED + HANDED_OVER + those whose reply is still open (OPEN_SAMPLED, a gauge).
     INJECTED counts requests sent with logprobs on our account, INJECT_REFUSED those of them that were refused and sent again as they came.
+    ACKNOWLEDGED, written by the judge, counts those that it has in its hands: what was handed over beyond it is handed over again to the next judge.
     The gauges (OPEN_*, QUEUED*, CLIENT_CONNECTIONS) of a process that is gone stand for what it lost.
     """
 
@@ -83,8 +84,10 @@ class Slot(IntEnum):
     OPTED_OUT = 15
     INJECTED = 16
     INJECT_REFUSED = 17
+    ACKNOWLEDGED = 18
 
 
+_ACKNOWLEDGED = int(Slot.ACKNOWLEDGED)
 _SINGLE = 64  # room to grow without a new layout
 _CODES = 600
 _REQUESTS = _SINGLE
@@ -106,6 +109,34 @@ def is_alive(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+class Receipt:
+    """ACKNOWLEDGED in the file of a traffic process, for the judge to write: a store into shared memory, so that nobody is woken for it.
+
+    Raises OSError, or ValueError when the file is not of this layout.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with path.open("r+b") as file:
+            if os.fstat(file.fileno()).st_size != _HEADER.size + SLOTS * 8:
+                raise ValueError(f"{path} is not a counters file of layout {LAYOUT}")
+            self._memory = mmap.mmap(file.fileno(), 0)
+        self._slots = memoryview(self._memory)[_HEADER.size :].cast("q")
+
+    @property
+    def count(self) -> int:
+        """How many have been acknowledged."""
+        return self._slots[_ACKNOWLEDGED]
+
+    @count.setter
+    def count(self, value: int) -> None:
+        self._slots[_ACKNOWLEDGED] = value
+
+    def close(self) -> None:
+        """Let the mapping go."""
+        self._slots.release()
+        self._memory.close()
 
 
 class Counters:

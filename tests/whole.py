@@ -52,7 +52,7 @@ def kill(proxy: ProxyProcess, role: str) -> int:
 
 
 def child(proxy: ProxyProcess, role: str, but: int = 0) -> int:
-    """The process id of the child with this role: the one that holds the role's file open; 0 when there is none."""
+    """The process id of the child with this role: told by the files it holds open; 0 when there is none."""
     parent = proxy._process.pid
     state = Path(proxy.config.read_text().split("state: ")[1].split("\n")[0])
     for entry in Path("/proc").iterdir():
@@ -64,7 +64,8 @@ def child(proxy: ProxyProcess, role: str, but: int = 0) -> int:
             files = [str(one.readlink()) for one in (entry / "fd").iterdir()]
         except OSError:
             continue
-        holds_counters = any(name.startswith(str(state / "counters")) for name in files)
-        if holds_counters == (role == "traffic") and any("socket" in name for name in files):
+        judges = str(state / "judge" / "lock") in files
+        counts = any(name.startswith(str(state / "counters")) for name in files)
+        if judges if role == "judge" else counts and not judges:
             return int(entry.name)
     return 0

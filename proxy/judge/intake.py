@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import cast
 
 from proxy import logs
+from proxy.counters import Receipt
 from proxy.exchange import Exchange
 from proxy.traffic.wire import FrameReader, Hello, WireError
 
 logger = logging.getLogger("parhelion")
 
-Took = Callable[[Sequence[Exchange], Sequence[bytes]], None]
+Took = Callable[[Sequence[Exchange], Sequence[bytes]], Sequence[Exchange]]
 Reconcile = Callable[[str, int], Awaitable[None]]
 Bury = Callable[[str], Awaitable[None]]
 
@@ -28,12 +29,14 @@ Bury = Callable[[str], Awaitable[None]]
 class Intake:
     """The queue.
 
-    ``capacity`` in bytes of captured bodies; ``took`` hears of all that comes, before anything is done with it and as it came (the payloads
-    of its frames), ``reconcile`` accounts for what an incarnation handed over on earlier connections, ``bury`` for all that a dead one had left.
+    ``capacity`` in bytes of captured bodies; ``counters`` is the directory of the traffic processes' counters, where what has been taken is
+    acknowledged; ``took`` hears of all that comes, before anything is done with it and as it came (the payloads
+    of its frames) and says what of it is new, ``reconcile`` accounts for what an incarnation handed over on earlier connections, ``bury`` for all that a dead one had left.
     """
 
-    def __init__(self, capacity: int, took: Took, reconcile: Reconcile, bury: Bury) -> None:
+    def __init__(self, capacity: int, counters: Path, took: Took, reconcile: Reconcile, bury: Bury) -> None:
         self.capacity = capacity
+        self.counters = counters
         self.waiting_bytes = 0
         self.arrived: Callable[[], None] = _nobody
         self._took, self._reconcile, self._bury = took, reconcile, bury
@@ -73,8 +76,7 @@ class Intake:
 
     def put(self, exchanges: Sequence[Exchange], payloads: Sequence[bytes]) -> bool:
         """Queue what has come; False when its line should stop reading."""
-        self._took(exchanges, payloads)
-        for exchange in exchanges:
+        for exchange in self._took(exchanges, payloads):
             self.put_back(exchange)
         return self.waiting_bytes < self.capacity
 
@@ -90,7 +92,20 @@ class Intake:
         for other in list(self._lines):
             if other is not line and other.incarnation == hello.incarnation:
                 other.give_up()
+        receipt = self.receipt(hello.incarnation)
+        if receipt is None:
+            line.give_up()
+            return
+        line.acknowledge_to(receipt, hello.handed_over_before)
         await self._reconcile(hello.incarnation, hello.handed_over_before)
+
+    def receipt(self, incarnation: str) -> Receipt | None:
+        """Where to acknowledge; None when its counters cannot be had: what came would come again with the next connection."""
+        try:
+            return Receipt(self.counters / f"{incarnation}.bin")
+        except (OSError, ValueError):
+            logs.say(logger, logging.ERROR, "handoff_not_acknowledged", incarnation=incarnation)
+            return None
 
     def joined(self, line: _Line) -> None:
         """A traffic process connected."""
@@ -130,6 +145,8 @@ class _Line(asyncio.Protocol):
         self._held: tuple[list[Exchange], list[bytes]] = [], []
         self._full = False
         self._given_up = False
+        self._receipt: Receipt | None = None
+        self._again = 0  # frames to come that an earlier connection had brought already
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but ancestry
@@ -160,6 +177,9 @@ class _Line(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter
         self._transport = None
         self._intake.left(self)
+        if self._receipt is not None and self._greeting is not None and self._greeting.done():
+            self._receipt.close()
+            self._receipt = None
 
     async def greeted(self) -> None:
         """Wait until what it sent while it was being greeted is queued."""
@@ -183,6 +203,11 @@ class _Line(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def acknowledge_to(self, receipt: Receipt, before: int) -> None:
+        """Acknowledge there from now on. What was acknowledged beyond ``before`` came when its sender had already taken it back, and comes again."""
+        self._receipt = receipt
+        self._again = max(0, receipt.count - before)
+
     async def _greet(self, hello: Hello) -> None:
         await self._intake.greet(hello, self)
         held, self._held = self._held, ([], [])
@@ -194,6 +219,11 @@ class _Line(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _put(self, exchanges: list[Exchange], payloads: list[bytes]) -> None:
-        if not self._intake.put(exchanges, payloads) and not self._full and self._transport is not None:
+        known = min(self._again, len(exchanges))
+        self._again -= known
+        room = self._intake.put(exchanges[known:], payloads[known:])
+        if self._receipt is not None:
+            self._receipt.count += len(exchanges) - known
+        if not room and not self._full and self._transport is not None:
             self._full = True
             self._transport.pause_reading()

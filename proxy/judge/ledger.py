@@ -88,11 +88,18 @@ class Ledger:
         self.noise = NoiseBook(None if near_tie == "auto" else near_tie, noise)
         self._arms = {Arm(shadow.name, mode) for shadow in config.shadows for mode in shadow.modes}
 
-    def took(self, exchanges: Sequence[Exchange], payloads: Sequence[bytes]) -> None:
-        """Note that exchanges have come into the judge's hands, where they are until settled; they are kept on disk as they came."""
+    def took(self, exchanges: Sequence[Exchange], payloads: Sequence[bytes]) -> Sequence[Exchange]:
+        """Note that exchanges have come into the judge's hands, where they are until settled; they are kept on disk as they came.
+
+        Returns those that are new: a judge that was killed before it could acknowledge what it had kept is sent it again.
+        """
+        if self.spool.latest:
+            fresh = [number for number, one in enumerate(exchanges) if one.id not in self.spool.latest]
+            exchanges, payloads = [exchanges[number] for number in fresh], [payloads[number] for number in fresh]
         self.spool.write([exchange.id for exchange in exchanges], payloads)
         for exchange in exchanges:
             self.in_flight[exchange.incarnation] += 1
+        return exchanges
 
     def take_up(self) -> list[Kept]:
         """Take what earlier lives have left on disk into our hands. Raises StoreError."""

@@ -59,6 +59,7 @@ class Judge:
         queue, room = _bounds(config)
         self.intake = Intake(
             queue,
+            self.state / "counters",
             self.ledger.took,
             self.ledger.reconcile,
             lambda name: self.ledger.bury(name, self.state / "counters"),

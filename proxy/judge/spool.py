@@ -71,6 +71,7 @@ class Spool:
         self.size = 0
         self.skipped: Counter[str] = Counter()
         self.gone: list[tuple[int, int]] = []  # first and last number of deleted files
+        self.latest: set[str] = set()  # ids in the file that an earlier life wrote last, settled or not
 
     def open(self, settled: Collection[int]) -> list[Kept]:
         """Take the directory, and what earlier lives have left in it but for what is ``settled`` (numbers)."""
@@ -104,6 +105,7 @@ class Spool:
     def _take_up(self, path: Path, settled: Collection[int]) -> list[Kept]:
         lives = (segment.lives(path) or 0) + 1
         whole = list(_read(path)) if lives <= _MOST_LIVES else []
+        self.latest = {kept.id for kept in whole} or self.latest
         found = [kept for kept in whole if kept.number not in settled]
         if not found:
             if lives > _MOST_LIVES:
@@ -133,7 +135,7 @@ class Spool:
 
     def write(self, ids: Sequence[str], payloads: Sequence[bytes]) -> None:
         """Keep exchanges as they came, in one write."""
-        if self._settings is None:
+        if self._settings is None or not payloads:
             return
         if self._lock is None or time.monotonic() < self._retry_at:
             self.skipped["error"] += len(payloads)

@@ -2,7 +2,8 @@
 
 House rules. A sum never goes back: what a dead process counted is kept for ever in ``retired.msgpack``, and a process that died a
 moment ago counts the same before and after it is folded. Of a dead process all that it had selected and not shed counts as handed over,
-for it holds nothing any more: what no judge has of it is found missing by ``Store.reconcile``. Only the supervisor folds; anybody may read.
+for it holds nothing any more: what no judge has of it is found missing by ``Store.reconcile``. Of a living one only what a judge has
+acknowledged can be missing: it still holds the rest. Only the supervisor folds; anybody may read.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def read(directory: Path) -> Iterator[Totals]:
     for _ in range(5):
         retired = _load(directory)
         sums, handed = list(retired.slots), dict(retired.handed_over)
-        for name, slots, _ in _incarnations(directory, retired):
-            handed[name] = slots[Slot.HANDED_OVER]
+        for name, slots, alive in _incarnations(directory, retired):
+            handed[name] = slots[Slot.ACKNOWLEDGED if alive else Slot.HANDED_OVER]
             sums = [a + b for a, b in zip(sums, slots, strict=True)]
         if _load(directory).handed_over.keys() == retired.handed_over.keys():
             break  # else something was folded meanwhile and may have been missed

@@ -1,8 +1,9 @@
 """The way out of a traffic process: exchanges to the judge over a unix socket, in batches, never waiting.
 
 House rules. ``offer`` returns at once whatever the judge does. What waits is bounded by ``queue_bytes`` (captures still open count
-too); beyond that the newest is dropped and counted. What has been given to the transport counts as handed over: if the judge dies then,
-its loss is seen by the next ``Hello`` and the counters. A missing, dead or hung judge is tried again from the coarse timer.
+and what the judge has not acknowledged count too); beyond that the newest is dropped and counted. What has been given to the transport counts as
+handed over and is held until the judge acknowledges it, in shared memory and so without waking anybody; when the connection ends before that, it
+is handed over again. A missing, dead or hung judge is tried again from the coarse timer.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ _HIGH_WATER = 512 << 10  # with one more batch on top the transport holds less t
 _GATHER = 0.002  # how long finished exchanges gather into one write
 _FIRST_RETRY = 0.25
 _LONGEST_RETRY = 5.0
-_QUEUED, _QUEUED_BYTES, _HANDED_OVER = (
+_QUEUED, _QUEUED_BYTES, _HANDED_OVER, _ACKNOWLEDGED = (
     int(Slot.QUEUED),
     int(Slot.QUEUED_BYTES),
     int(Slot.HANDED_OVER),
+    int(Slot.ACKNOWLEDGED),
 )  # a member costs a lookup
 _HUNG = 30.0  # a judge that takes nothing for this long is left for a new connection: there may be a new judge
 
@@ -83,6 +85,8 @@ class Handoff:
         self._limit = queue_bytes
         self._queue: deque[bytes] = deque()
         self._queued = 0  # bytes in it
+        self._sent: deque[bytes] = deque()  # handed over and not acknowledged
+        self._unacknowledged = 0  # bytes in it
         self._held = 0  # bytes of captures still open
         self._partial: memoryview | None = None  # rest of a frame whose first slice has gone out
         self._line: _Line | None = None
@@ -103,7 +107,7 @@ class Handoff:
     def hold(self, size: int) -> bool:
         """Take ``size`` bytes (negative: give back) of the budget for an open capture; false, and nothing taken, when there is no room."""
         held = self._held + size
-        if size > 0 and held + self._queued > self._limit:
+        if size > 0 and held + self._queued + self._unacknowledged > self._limit:
             return False
         self._held = held
         return True
@@ -112,7 +116,7 @@ class Handoff:
         """Queue an exchange, or drop and count it. Never waits, never raises."""
         frame = encode_frame(exchange)
         queued = self._queued + len(frame)
-        if self._closed or self._held + queued > self._limit:
+        if self._closed or self._held + queued + self._unacknowledged > self._limit:
             self._counters.add(Slot.SHED_QUEUE)
             return
         self._queue.append(frame)
@@ -125,6 +129,7 @@ class Handoff:
 
     def tick(self, now: float) -> None:
         """Connect when there is no connection and the time has come; leave a hung judge. Called by the coarse timer."""
+        self._let_go()
         line = self._line
         if line is None:
             if self._connecting is None and now >= self._retry_at and not self._closed:
@@ -135,9 +140,10 @@ class Handoff:
     async def close(self, seconds: float) -> None:
         """Give what waits up to ``seconds`` to leave, then close; the rest is counted as shed."""
         end = self.now() + seconds
-        while (self._queue or self._partial is not None) and self._line is not None and self.now() < end:
+        while (self._queue or self._sent) and self._line is not None and self.now() < end:
             self._flush()
             await asyncio.sleep(0.005)
+            self._let_go()
         self._closed = True
         for handle in (self._gathering, self._connecting):
             if handle is not None:
@@ -173,8 +179,26 @@ class Handoff:
         if line is self._line:
             self._line = None
             self._partial = None
+            self._take_back()
             self._retry_at = self.now() + self._retry
             self._retry = min(self._retry * 2, _LONGEST_RETRY)
+
+    def _let_go(self) -> None:
+        """Hold no longer what the judge has acknowledged."""
+        sent, slots = self._sent, self._counters.slots
+        for _ in range(len(sent) - max(0, slots[_HANDED_OVER] - slots[_ACKNOWLEDGED])):
+            self._unacknowledged -= len(sent.popleft())
+
+    def _take_back(self) -> None:
+        """What was handed over and not acknowledged goes to the next judge, in the same order."""
+        self._let_go()
+        if self._closed or not self._sent:
+            return
+        self._counters.slots[_HANDED_OVER] -= len(self._sent)
+        self._unqueued(-len(self._sent), -self._unacknowledged)
+        self._queue.extendleft(reversed(self._sent))
+        self._sent.clear()
+        self._unacknowledged = 0
 
     def _gathered(self) -> None:
         self._gathering = None
@@ -192,6 +216,7 @@ class Handoff:
 
     def _next_batch(self) -> bytes:
         """Up to ``_BATCH`` bytes of frames; a frame begins to count as handed over with its first byte."""
+        self._let_go()
         batch: list[bytes | memoryview] = []
         size = 0
         if self._partial is not None:
@@ -201,6 +226,7 @@ class Handoff:
         begun = taken = 0
         while self._queue and size < _BATCH:
             frame = self._queue.popleft()
+            self._sent.append(frame)
             begun += 1
             taken += len(frame)
             room = _BATCH - size
@@ -210,6 +236,7 @@ class Handoff:
                 break
             batch.append(frame)
             size += len(frame)
+        self._unacknowledged += taken
         self._unqueued(begun, taken)
         self._counters.slots[_HANDED_OVER] += begun
         return b"".join(batch)

@@ -101,10 +101,11 @@ def live(directory: Path, engines: tuple[str, str, str], chance: random.Random, 
     primary, candidate, control = engines
     with parhelion(directory, primary, shadows(candidate, control), drain=2) as proxy:
         proxy.wait_known(["primary", "cand", "control"], 60)
-        with load(f"{proxy.clients}/v1/chat/completions", SHORT, pause=0.01) as clients:
+        with load(f"{proxy.clients}/v1/chat/completions", SHORT, clients=2, pause=0.05) as clients:
             alive = True
             while kills and alive:
-                time.sleep(chance.uniform(0.1, 1.2))
+                until(lambda: child(proxy, "judge") > 1, what="a judge")
+                time.sleep(chance.uniform(0.1, 2.0))
                 what = chance.choices(["judge", "traffic", "supervisor", "all"], [5, 3, 1, 1])[0]
                 alive = strike(proxy, what, directory, toll)
                 kills -= 1

@@ -132,7 +132,7 @@ class Processes:
         self.supervisor = proxy._process.pid
 
     def pid(self, role: str) -> int:
-        """The child with this role, once there is one: the traffic process has its counters open, the judge has not. Never 0, which would be ourselves."""
+        """The child with this role, once there is one: the judge holds a lock of its own, the traffic process has its counters open. Never 0, which would be ourselves."""
         found = 0
 
         def look() -> bool:
@@ -150,8 +150,9 @@ class Processes:
             return 0
         for child in children:
             files = _files(int(child))
+            judges = str(self._state / "judge" / "lock") in files
             counting = any(name.startswith(str(self._state / "counters")) for name in files)
-            if counting == (role == "traffic") and any(name.startswith("socket:") for name in files):
+            if judges if role == "judge" else counting and not judges:
                 return int(child)
         return 0
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from proxy.counters import Counters, Receipt
 from proxy.exchange import Ended, Exchange
 from proxy.judge.intake import Intake, size_of
 from proxy.traffic.wire import Hello, encode_frame
@@ -30,9 +31,10 @@ class Ledger:
         self.go_on = asyncio.Event()
         self.go_on.set()
 
-    def took(self, exchanges: Sequence[Exchange], payloads: Sequence[bytes]) -> None:
+    def took(self, exchanges: Sequence[Exchange], payloads: Sequence[bytes]) -> Sequence[Exchange]:
         assert [msgspec.msgpack.decode(one, type=Exchange) for one in payloads] == list(exchanges)
         self.taken += [one.id for one in exchanges]
+        return exchanges
 
     async def reconcile(self, incarnation: str, handed_over: int) -> None:
         self.calls.append((incarnation, handed_over))
@@ -42,8 +44,10 @@ class Ledger:
         self.calls.append((incarnation, -1))
 
 
-def intake_for(ledger: Ledger, capacity: int = 1 << 20) -> Intake:
-    return Intake(capacity, ledger.took, ledger.reconcile, ledger.bury)
+def intake_for(folder: Path, ledger: Ledger, capacity: int = 1 << 20) -> Intake:
+    if not (folder / "t0.bin").exists():
+        Counters.create(folder / "t0.bin").close()
+    return Intake(capacity, folder, ledger.took, ledger.reconcile, ledger.bury)
 
 
 async def connect(path: Path, *frames: Hello | Exchange) -> asyncio.StreamWriter:
@@ -75,7 +79,7 @@ async def close(writer: asyncio.StreamWriter) -> None:
 def test_exchanges_come_out_in_order(tmp_path: Path) -> None:
     async def run() -> None:
         ledger = Ledger()
-        intake = intake_for(ledger)
+        intake = intake_for(tmp_path, ledger)
         server = await intake.listen(tmp_path / "judge.sock")
         writer = await connect(tmp_path / "judge.sock", Hello("t0", 0), exchange(1), exchange(2))
         assert [(await take(intake)).id, (await take(intake)).id] == ["x1", "x2"]
@@ -92,7 +96,7 @@ def test_exchanges_come_out_in_order(tmp_path: Path) -> None:
 
 def test_who_works_is_told_of_each_arrival(tmp_path: Path) -> None:
     async def run() -> None:
-        intake = intake_for(Ledger())
+        intake = intake_for(tmp_path, Ledger())
         seen: list[str] = []
 
         def arrived() -> None:
@@ -114,7 +118,7 @@ def test_who_works_is_told_of_each_arrival(tmp_path: Path) -> None:
 
 def test_a_full_queue_stops_the_reading_and_loses_nothing(tmp_path: Path) -> None:
     async def run() -> None:
-        intake = intake_for(Ledger(), 20_000)
+        intake = intake_for(tmp_path, Ledger(), 20_000)
         server = await intake.listen(tmp_path / "judge.sock")
         total = 400
         writer = await connect(tmp_path / "judge.sock", Hello("t0", 0))
@@ -147,7 +151,7 @@ def test_a_traffic_process_is_heard_on_its_newest_connection_alone(tmp_path: Pat
 
     async def run() -> None:
         ledger = Ledger()
-        intake = intake_for(ledger, 1000)
+        intake = intake_for(tmp_path, ledger, 1000)
         server = await intake.listen(tmp_path / "judge.sock")
         first = await connect(tmp_path / "judge.sock", Hello("t0", 0), exchange(1, size=5000))
         await until(lambda: len(intake) == 1)  # and now the queue is full, and nothing more is read
@@ -171,11 +175,56 @@ def test_a_traffic_process_is_heard_on_its_newest_connection_alone(tmp_path: Pat
     asyncio.run(run())
 
 
+def test_what_is_taken_is_acknowledged_and_what_comes_again_is_not_taken_twice(tmp_path: Path) -> None:
+    async def run() -> None:
+        ledger = Ledger()
+        intake = intake_for(tmp_path, ledger)
+        receipt = Receipt(tmp_path / "t0.bin")
+        receipt.count = 3  # of an earlier life
+        server = await intake.listen(tmp_path / "judge.sock")
+        first = await connect(tmp_path / "judge.sock", Hello("t0", 3), exchange(4), exchange(5))
+        await until(lambda: receipt.count == 5)
+        second = await connect(tmp_path / "judge.sock", Hello("t0", 4), exchange(5), exchange(6))  # it knew of one only
+        await until(lambda: receipt.count == 6)
+        assert ledger.taken == ["x4", "x5", "x6"]
+        assert ledger.calls[:2] == [("t0", 3), ("t0", 4)]
+        intake.close()
+        for writer in (first, second):
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+        receipt.close()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(run())
+
+
+def test_who_cannot_be_acknowledged_to_is_not_heard(tmp_path: Path) -> None:
+    async def run() -> None:
+        ledger = Ledger()
+        intake = intake_for(tmp_path, ledger)
+        server = await intake.listen(tmp_path / "judge.sock")
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "judge.sock"))
+        writer.write(encode_frame(Hello("nobody", 0)) + encode_frame(exchange(1)))
+        with contextlib.suppress(ConnectionResetError):
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        assert ledger.taken == []
+        intake.close()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(run())
+
+
 def test_who_hangs_up_is_accounted_for_after_all_it_sent_has_come_in(tmp_path: Path) -> None:
     async def run() -> None:
         ledger = Ledger()
         ledger.go_on.clear()
-        intake = intake_for(ledger)
+        intake = intake_for(tmp_path, ledger)
         server = await intake.listen(tmp_path / "judge.sock")
         writer = await connect(tmp_path / "judge.sock", Hello("t0", 0), exchange(1))
         await until(lambda: bool(ledger.calls))
@@ -194,7 +243,7 @@ def test_who_hangs_up_is_accounted_for_after_all_it_sent_has_come_in(tmp_path: P
 
 def test_a_stranger_on_the_socket_is_hung_up_on(tmp_path: Path) -> None:
     async def run() -> None:
-        intake = intake_for(Ledger())
+        intake = intake_for(tmp_path, Ledger())
         server = await intake.listen(tmp_path / "judge.sock")
         reader, writer = await asyncio.open_unix_connection(str(tmp_path / "judge.sock"))
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")

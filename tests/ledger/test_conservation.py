@@ -56,6 +56,7 @@ def test_after_every_step_of_any_history_nothing_is_unaccounted(url, tmp_path, s
             elif action == "hand" and queue:
                 counters.add(Slot.QUEUED, -1)
                 counters.add(Slot.HANDED_OVER)
+                counters.add(Slot.ACKNOWLEDGED)
                 held.append(f"{queue.pop()} {name}")
             elif action == "settle" and held:
                 fate, incarnation = held.pop().split()

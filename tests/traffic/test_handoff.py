@@ -225,25 +225,38 @@ def test_a_judge_that_never_reads_costs_no_client_anything(state: Path) -> None:
     uvloop.run(main())
 
 
-def test_a_judge_killed_midway_loses_only_what_was_handed_over(state: Path) -> None:
+@pytest.mark.parametrize("reads", [True, False])
+def test_what_a_killed_judge_had_not_acknowledged_goes_to_the_next_one_in_order(reads: bool, state: Path) -> None:
     async def main() -> None:
         async with Engine(always(reply(b"r" * 100_000))) as engine, proxied(engine.url, state) as proxy:
-            async with judging(state, reads=False) as hung:
+            async with judging(state, reads=reads, acknowledges=False) as killed:
                 await _requests(proxy, 20)
                 async with asyncio.timeout(5):
-                    while not hung.writers or not proxy[Slot.HANDED_OVER]:  # noqa: ASYNC110 - shared memory sends no event
+                    while not killed.writers or not proxy[Slot.HANDED_OVER]:  # noqa: ASYNC110 - shared memory sends no event
                         await asyncio.sleep(0.002)
-            lost = proxy[Slot.HANDED_OVER]
-            assert 0 < lost < 20
             assert proxy.balanced()
             async with judging(state) as judge:
-                await judge.until(20 - lost)
+                ids = [one.id for one in await judge.until(20)]
+                assert len(set(ids)) == 20
+                assert ids[: len(killed.exchanges)] == [one.id for one in killed.exchanges]
                 await proxy.until(Slot.QUEUED, 0)
-                [hello] = judge.hellos
-                assert hello.handed_over_before == lost
-                assert proxy[Slot.HANDED_OVER] == 20
-                assert proxy[Slot.SHED_QUEUE] == 0
+                assert [hello.handed_over_before for hello in judge.hellos] == [0]
+                assert (proxy[Slot.HANDED_OVER], proxy[Slot.ACKNOWLEDGED], proxy[Slot.SHED_QUEUE]) == (20, 20, 0)
                 assert proxy.balanced()
+
+    uvloop.run(main())
+
+
+def test_what_was_acknowledged_is_let_go_and_not_sent_again(state: Path) -> None:
+    async def main() -> None:
+        limits = Limits(queue_bytes=1_000_000)
+        async with Engine(always(reply(b"r" * 100_000))) as engine, proxied(engine.url, state, limits=limits) as proxy:
+            for round_ in range(1, 4):
+                async with judging(state) as judge:
+                    await _requests(proxy, 5)
+                    await judge.until(5)
+                    assert [hello.handed_over_before for hello in judge.hellos] == [5 * (round_ - 1)]
+            assert (proxy[Slot.HANDED_OVER], proxy[Slot.SHED_QUEUE]) == (15, 0)  # 1.5 MB in all, through room for one
 
     uvloop.run(main())
 
@@ -281,8 +294,8 @@ def test_a_hung_judge_is_left_for_a_new_one(state: Path, monkeypatch: pytest.Mon
             handed = proxy[Slot.HANDED_OVER]
             assert 0 < handed < 20
             async with judging(state) as fresh:
-                await fresh.until(20 - handed)
-                assert fresh.hellos[0].handed_over_before == handed
+                await fresh.until(20)
+                assert fresh.hellos[0].handed_over_before == 0
                 assert proxy.balanced()
 
     uvloop.run(main())

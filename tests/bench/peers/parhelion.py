@@ -78,8 +78,9 @@ def _told(snapshot: Path) -> None:
 
 
 def _answers_clients(pid: int) -> bool:
-    """A traffic process maps the file of its counters."""
-    return "/counters/traffic" in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
+    """A traffic process maps the file of its counters; so does the judge, to acknowledge, and that one holds a lock too."""
+    judges = any(str(one.readlink()).endswith("/judge/lock") for one in Path(f"/proc/{pid}/fd").iterdir())
+    return not judges and "/counters/traffic" in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
 
 
 def all_mirrored(setting: Setting) -> AbstractContextManager[Peer]:
