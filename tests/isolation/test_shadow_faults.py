@@ -49,7 +49,9 @@ def mirrored(primary: Sick, certificates: Path, directory: Path, well: str) -> I
     with sick(certificates=certificates) as shadow:
         shadow.become(well)
         url = shadow.tls_url if well == "trusted" else shadow.url
-        with parhelion(directory, primary.url, arms(url), limits=LIMITS, timeouts={"connect": 1.0}) as proxy:
+        with parhelion(
+            directory, primary.url, arms(url, deadline=2.0), limits=LIMITS, timeouts={"connect": 2.0}
+        ) as proxy:
             proxy.wait_known(["primary", "cand"], 30)
             mirror = Mirror(proxy, shadow, well, uvloop.run(load.expect(primary.url)))
             mirror.ask(100)
