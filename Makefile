@@ -39,7 +39,7 @@ unit: $(VENV)/test.stamp vllm-env programs  ## all tests (ARGS="-k name" to choo
 programs: $(VENV)/test.stamp  ## foreign programs that the tests run beside the product (nginx, HAProxy, Envoy, clients)
 	@$(BIN)/python -m tests.programs
 
-soak: $(VENV)/test.stamp programs  ## mixed faults on the live path, apart from the tests
+soak: $(VENV)/test.stamp programs  ## mixed faults on the live path and half an hour of fuzzing, apart from the tests
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
 bench: $(VENV)/test.stamp  ## speed beside nginx and other gateways, as ratios (ARGS="--rows cpu,off --pairs 3 --seconds 1")

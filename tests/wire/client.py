@@ -61,6 +61,8 @@ class Wire:
 
     async def send(self, *pieces: bytes, pause: float = 0.0) -> None:
         for piece in pieces:
+            if self.writer.is_closing():
+                raise ConnectionResetError("the peer has closed")  # what uvloop's transport says is a RuntimeError
             self.writer.write(piece)
             await self.writer.drain()
             if pause:
