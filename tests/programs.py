@@ -16,7 +16,6 @@ import os
 import shutil
 import subprocess
 import sys
-import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -61,9 +60,10 @@ def environment(name: str, *requirements: str) -> Path:
     """Return the ``bin`` folder of a virtual environment with ``requirements`` (pinned). Raises Missing."""
 
     def install(place: Path) -> None:
-        venv.create(place, with_pip=True)
-        pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _run([*pip, *requirements], f"{', '.join(requirements)} from PyPI")
+        uv = [sys.executable, "-m", "uv"]
+        _run([*uv, "venv", "--quiet", "--python", sys.executable, str(place)], f"an environment for {name}")
+        install = [*uv, "pip", "install", "--quiet", "--python", str(place / "bin" / "python")]
+        _run([*install, *requirements], f"{', '.join(requirements)} from PyPI")
 
     return _kept(name, requirements, install) / "bin"
 
