@@ -27,7 +27,11 @@ def test_what_pypi_does_not_have_is_named(place: Path) -> None:
 
 
 def test_an_installed_set_is_not_installed_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_run", lambda *_: None)
+    def install(command: list[str], *_: str) -> None:
+        if "venv" in command:
+            Path(command[-1]).mkdir()
+
+    monkeypatch.setattr(programs, "_run", install)
     first = programs.environment("pair", "one==1", "two==2")
     kept = first.parent / "kept"
     kept.write_text("")
