@@ -1,13 +1,15 @@
-"""Row 3: what being in the path adds, and what mirroring adds to that: ``python -m tests.isolation.latency [--requests N]``.
+"""Row 3: what being in the path adds, and what mirroring adds to that: ``python -m tests.isolation.latency [--requests N] [--realtime]``.
 
 The same requests go to the same engine directly, through a proxy that mirrors nothing, one that mirrors 5 % and one that mirrors everything, in short blocks in turn, one
 request at a time with a pause after each. Differences of medians and of 99th percentiles of the time to the first byte are printed, in milliseconds.
+``--realtime`` (for root) lets the client, the engine and the traffic processes go before whatever else the machine does; judges and shadow stay as they are.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -16,7 +18,7 @@ from pathlib import Path
 import uvloop
 
 from tests.isolation import load
-from tests.isolation.stage import arms, sick
+from tests.isolation.stage import Processes, arms, sick
 from tests.running import parhelion
 
 _BLOCK = 25
@@ -45,17 +47,25 @@ async def _measure(sides: dict[str, str], requests: int, engine: str) -> dict[st
     return tallies
 
 
-def measure(requests: int) -> dict[str, load.Tally]:
-    """Run all four; by name."""
+def measure(requests: int, *, realtime: bool = False) -> dict[str, load.Tally]:
+    """Run all four; by name. Raises PermissionError where ``realtime`` is not for us."""
     with ExitStack() as stack:
         engine, shadow = stack.enter_context(sick()), stack.enter_context(sick())
         sides = {"direct": engine.url}
+        first = [engine.pid, os.getpid()]
         for name, rate in RATES.items():
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="phl")))
             proxy = stack.enter_context(parhelion(folder, engine.url, arms(shadow.url), sampling={"rate": rate}))
             proxy.wait_known(["primary", "cand"], 60)
             sides[name] = proxy.clients
-        return uvloop.run(_measure(sides, requests, engine.url))
+            first.append(Processes(proxy).pid("traffic"))
+        for pid in first if realtime else ():
+            os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))
+        try:
+            return uvloop.run(_measure(sides, requests, engine.url))
+        finally:
+            if realtime:
+                os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def added(tallies: dict[str, load.Tally], name: str, to: str, q: float) -> float:
@@ -77,4 +87,6 @@ def table(tallies: dict[str, load.Tally]) -> list[str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--requests", type=int, default=2000, help="a side")
-    print("\n".join(table(measure(parser.parse_args().requests))))
+    parser.add_argument("--realtime", action="store_true", help="go before everything else on this machine")
+    options = parser.parse_args()
+    print("\n".join(table(measure(options.requests, realtime=options.realtime))))

@@ -24,6 +24,7 @@ class Sick:
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
+        self.pid = process.pid
         self.port = int(self._answer())
 
     @property

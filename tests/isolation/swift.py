@@ -73,9 +73,7 @@ class Swift(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._open.discard(self._transport)
-        self._transport = None
-        if self._work is not None:
-            self._work.cancel()
+        self._transport = None  # what is being learned is learned to its end: the next who asks will want it
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
