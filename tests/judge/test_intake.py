@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from proxy.counters import Counters, Receipt
 from proxy.exchange import Ended, Exchange
@@ -260,3 +262,22 @@ def test_a_stranger_on_the_socket_is_hung_up_on(tmp_path: Path) -> None:
 
 def test_the_weight_of_an_exchange_is_its_bodies() -> None:
     assert size_of(exchange(1, size=5000)) == 6024
+
+
+def test_many_small_pieces_weigh_what_they_take() -> None:
+    """A queue filled with streams must not take twice the memory that it was given."""
+
+    def made() -> list[Exchange]:
+        pieces = [tuple((1000 + at, bytes([65 + at % 20]) * 40 + b"%d" % at) for at in range(500)) for _ in range(40)]
+        return [
+            Exchange("x", "t0", 0.0, 0.5, "POST", "/v1/completions", (), b"{}", 200, (), one, 0, 0, Ended.COMPLETE)
+            for one in pieces
+        ]
+
+    tracemalloc.start()
+    try:
+        exchanges = made()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken == pytest.approx(sum(map(size_of, exchanges)), rel=0.15)
