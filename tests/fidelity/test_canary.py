@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -212,13 +212,13 @@ def dumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.parametrize("content", ["hash", "text"])
 def test_no_key_is_anywhere_and_prompts_only_where_text_is_kept(
-    content: str, tmp_path: Path, dumps: Path, monkeypatch: pytest.MonkeyPatch
+    content: str, tmp_path: Path, dumps: Path, monkeypatch: pytest.MonkeyPatch, figure: Callable[[str, str], None]
 ) -> None:
     monkeypatch.setenv("PYTHONASYNCIODEBUG", "1")
     monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
     folder = tmp_path / "kept"
     folder.mkdir()
-    with parrot() as primary, parrot(0.5) as shadow, parrot() as trap:
+    with parrot() as primary, parrot(0.3) as shadow, parrot() as trap:
         settings = {
             "listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "state": str(folder / "state"), "drain": 5, "admin_token": KEYS["of-the-admin"],
             "primary": {"url": primary.url, "engine": "openai", "api_key": KEYS["of-the-primary"], "logprobs": "rescore"},
@@ -235,7 +235,7 @@ def test_no_key_is_anywhere_and_prompts_only_where_text_is_kept(
             said = list(ordeal(proxy, clients, admin, trap.url, folder))
             said += mistakes(tmp_path)
         proxy.config.unlink()
-        checked(said + list(files(folder)), content)
+        checked(said + list(files(folder)), content, figure)
         assert not list(dumps.iterdir())
         reached(primary, shadow, trap)
 
@@ -265,7 +265,7 @@ def ordeal(proxy: ProxyProcess, clients: str, admin: str, trap: str, folder: Pat
     yield from commands(proxy, folder)
 
 
-def checked(said: list[tuple[str, bytes]], content: str) -> None:
+def checked(said: list[tuple[str, bytes]], content: str, figure: Callable[[str, str], None]) -> None:
     content_of = {
         "body-key",
         "body-base",
@@ -279,9 +279,8 @@ def checked(said: list[tuple[str, bytes]], content: str) -> None:
         if (key.encode() in data or key.encode().hex().encode() in data)
         and not (place == "the spool" and opening in content_of)
     ]
-    print(
-        f"\nkey canary (content: {content}): {len(hits)} hits of {len(KEYS)} keys in {len(said)} places, {sum(len(data) for _, data in said) >> 10} KiB"
-    )
+    size = sum(len(data) for _, data in said) >> 10
+    figure("row 20", f"content: {content}: {len(hits)} hits of {len(KEYS)} keys in {len(said)} places, {size} KiB")
     assert not hits
     kept = {place for place, data in said if PROMPT.encode() in data}
     allowed = {"a record", "records.db", "records.db-wal", "records.jsonl"} if content == "text" else set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,13 +24,13 @@ REQUEST = post(b'{"stream": true}', close=False)
 
 
 @asynccontextmanager
-async def slow(left: asyncio.Event) -> AsyncIterator[Engine]:
-    """An engine that takes two seconds to answer, and notes when its client leaves before."""
+async def slow(left: asyncio.Event, seconds: float = 20.0) -> AsyncIterator[Engine]:
+    """An engine that takes its time to answer, and notes when its client leaves before."""
 
     async def behave(connection: Connection) -> None:
         await connection.request()
         leaving = asyncio.ensure_future(connection.read_raw())
-        done, _ = await asyncio.wait({leaving}, timeout=2.0)
+        done, _ = await asyncio.wait({leaving}, timeout=seconds)
         if done:
             left.set()
         else:
@@ -55,10 +54,8 @@ def test_the_primary_is_told_at_once(state: Path) -> None:
     async def main() -> None:
         left = asyncio.Event()
         async with slow(left) as engine, proxied(engine.url, state) as proxy:
-            started = time.monotonic()
             assert await half_closed(proxy.address) == b""
-            await asyncio.wait_for(left.wait(), 5)
-            assert time.monotonic() - started < 0.2 + 1.0
+            await asyncio.wait_for(left.wait(), 10)
             assert proxy[Slot.CLIENT_DISCONNECTS] == 1
             assert list(proxy.counters.requests()) == [("chat_completions", 499, 1)]
 
@@ -92,10 +89,12 @@ def test_what_other_proxies_do(peer: Callable, waits: bool, tmp_path: Path) -> N
     async def main() -> None:
         left = asyncio.Event()
         [port] = free_ports(1)
-        async with slow(left) as engine:
+        async with slow(left, 1.0 if waits else 20.0) as engine:
             with peer.serving({port: engine.port}, tmp_path):
                 got = await half_closed(("127.0.0.1", port))
-                assert (got.endswith(b"late"), left.is_set()) == (waits, not waits)
+                assert got.endswith(b"late") == waits
+                if not waits:
+                    await asyncio.wait_for(left.wait(), 10)
 
     uvloop.run(main())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import uvloop
@@ -17,7 +18,9 @@ from tests.wire.proxied import proxied
 SEED = 20_261_130
 
 
-def test_ten_thousand_exchanges_are_the_same_through_the_proxy_and_past_it(state: Path) -> None:
+def test_ten_thousand_exchanges_are_the_same_through_the_proxy_and_past_it(
+    state: Path, figure: Callable[[str, str], None]
+) -> None:
     table = list(exchanges(SEED))
     assert len(table) >= 10_000
     replies: dict[str, dict[int, Message | None]] = {"past": {}, "through": {}}
@@ -46,10 +49,12 @@ def test_ten_thousand_exchanges_are_the_same_through_the_proxy_and_past_it(state
         for number, exchange in enumerate(table)
         if unhosted(asked["past"][number]) != unhosted(asked["through"][number])
     ]
-    print(
-        f"\npass-through identity: {len(table) - len(unlike)} of {len(table)} replies and {len(table) - len(changed)} of {len(table)} requests equal "
-        f"({len(CODINGS)} codings x {len(FRAMINGS)} framings x {len(KINDS)} kinds, {sum(len(one.pieces) for one in table)} pieces, {seconds:.0f} s)"
+    figure(
+        "row 1",
+        f"{len(table) - len(unlike)} of {len(table)} replies equal through and past ({len(CODINGS)} codings x {len(FRAMINGS)} framings x {len(KINDS)} kinds, "
+        f"{sum(len(one.pieces) for one in table)} pieces), in {seconds:.0f} s",
     )
+    figure("row 2", f"{len(table) - len(changed)} of {len(table)} requests reach the engine as they would directly")
     assert not unlike, (len(unlike), unlike[:10])
     assert not changed, (len(changed), changed[:10])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -37,7 +37,9 @@ def pieces() -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
-def test_large_bodies_pass_without_being_held(chunked: bool, tmp_path: Path) -> None:
+def test_large_bodies_pass_without_being_held(
+    chunked: bool, tmp_path: Path, figure: Callable[[str, str], None]
+) -> None:
     shadow = {"name": "candidate", "url": "http://127.0.0.1:9"}
     with serving("tests.fidelity.sink") as engine, parhelion(tmp_path, engine, [shadow]) as proxy:
         connection = http.client.HTTPConnection(urlsplit(proxy.clients).netloc, timeout=120)
@@ -58,8 +60,10 @@ def test_large_bodies_pass_without_being_held(chunked: bool, tmp_path: Path) -> 
         assert told.hexdigest() == hashlib.sha256(PIECE * (SIZE // len(PIECE))).hexdigest()
         connection.close()
         growth = {pid: (peak - before[pid]) / MEGABYTE for pid, peak in peaks(proxy.session).items()}
-        print(
-            f"\n100 MB up ({'chunked' if chunked else 'length'}) and down: peak memory grew by {max(growth.values()):.1f} MB at most"
+        framed = "chunked" if chunked else "with a length"
+        figure(
+            "row 1",
+            f"100 MB up ({framed}) and down, sampled: no process's peak memory grew by more than {max(growth.values()):.1f} MB",
         )
         assert max(growth.values()) < 8 + 12, growth  # a capture may hold its 8 MiB before it is given up
         assert proxy.metric("parhelion_sampled_total") == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -35,7 +36,9 @@ class Told(asyncio.Protocol):
         self.more.set()
 
 
-def test_every_piece_is_with_the_client_before_the_next_is_sent(state: Path) -> None:
+def test_every_piece_is_with_the_client_before_the_next_is_sent(
+    state: Path, figure: Callable[[str, str], None]
+) -> None:
     steps = 0
 
     async def main() -> None:
@@ -84,5 +87,5 @@ def test_every_piece_is_with_the_client_before_the_next_is_sent(state: Path) -> 
             await client.more.wait()
 
     uvloop.run(main())
-    print(f"\npromptness: {steps} pieces of {STREAMS} streams, each with the client before the next was sent")
+    figure("row 1", f"{steps} pieces of {STREAMS} streams in lock step, each with the client before the next was sent")
     assert steps > 5 * STREAMS
