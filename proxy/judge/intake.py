@@ -43,7 +43,7 @@ class Intake:
         self.waiting_bytes = 0
         self.arrived: Callable[[], None] = _nobody
         self._took, self._reconcile, self._bury = took, reconcile, bury
-        self._farewells: set[asyncio.Future[None]] = set()
+        self._farewells: dict[asyncio.Future[None], str] = {}
         self._queue: deque[tuple[int, Exchange]] = deque()  # with its weight
         self._lines: set[_Line] = set()
         self._closing = False
@@ -110,6 +110,10 @@ class Intake:
             logs.say(logger, logging.ERROR, "handoff_not_acknowledged", incarnation=incarnation)
             return None
 
+    def connected(self) -> set[str]:
+        """Incarnations from which something may still come, or that are being accounted for."""
+        return {line.incarnation for line in self._lines if line.incarnation is not None} | {*self._farewells.values()}
+
     def joined(self, line: _Line) -> None:
         """A traffic process connected."""
         self._lines.add(line)
@@ -119,8 +123,8 @@ class Intake:
         self._lines.discard(line)
         if line.incarnation is not None and not self._closing:
             farewell = asyncio.ensure_future(self._farewell(line, line.incarnation))
-            self._farewells.add(farewell)
-            farewell.add_done_callback(self._farewells.discard)
+            self._farewells[farewell] = line.incarnation
+            farewell.add_done_callback(self._farewells.pop)
 
     async def _farewell(self, line: _Line, incarnation: str) -> None:
         await line.greeted()

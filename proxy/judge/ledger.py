@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -64,6 +64,7 @@ class Ledger:
         self._retry_at = 0.0
         self._waiting: list[_Settling] = []
         self._owed_ids: list[str] = []
+        self._buried: set[str] = set()
         self._learning = 0
         self._something = asyncio.Event()
         self._closing = False
@@ -264,6 +265,19 @@ class Ledger:
             except OSError:  # folded away by the supervisor: the next start of a judge accounts for it
                 return
             await asyncio.sleep(_BURIAL_PAUSE)
+
+    async def bury_strays(self, counters: Path, connected: Collection[str]) -> None:
+        """Account for traffic processes that died without being connected here, as those do that die while there is no judge."""
+        for path in sorted(counters.glob("*.bin")):  # noqa: ASYNC240 - a handful of files in memory
+            if path.stem in self._buried or path.stem in connected:
+                continue
+            try:
+                gone = not is_alive(path)
+            except OSError:
+                continue
+            if gone:
+                self._buried.add(path.stem)
+                await self.bury(path.stem, counters)
 
     async def _reconcile(self, known: dict[str, int]) -> None:
         missing = await self._account(lambda: self.store.reconcile(known, self._arms, dict(self.in_flight)))

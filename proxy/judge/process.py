@@ -177,6 +177,7 @@ class Judge:
             self._snapshot()
             await self.ledger.look()
             await self.ledger.tidy()
+            await self.ledger.bury_strays(self.state / "counters", self.intake.connected())
             since = time.monotonic() - purged
             if since > _PURGE_EVERY or (since > _PURGE_SOONEST and await self.ledger.too_large()):
                 await self.ledger.purge()

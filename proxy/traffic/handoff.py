@@ -21,7 +21,7 @@ _BATCH = 256 << 10
 _HIGH_WATER = 512 << 10  # with one more batch on top the transport holds less than 1 MiB
 _GATHER = 0.002  # how long finished exchanges gather into one write
 _FIRST_RETRY = 0.25
-_LONGEST_RETRY = 5.0
+_LONGEST_RETRY = 1.0  # a connect is cheap, and what waits here dies with this process
 _QUEUED, _QUEUED_BYTES, _HANDED_OVER, _ACKNOWLEDGED = (
     int(Slot.QUEUED),
     int(Slot.QUEUED_BYTES),

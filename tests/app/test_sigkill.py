@@ -123,7 +123,7 @@ def live(directory: Path, engines: tuple[str, str, str], chance: random.Random, 
 @pytest.mark.parametrize(
     "kills",
     [
-        pytest.param(12, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+        pytest.param(10, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
         pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(3600)]),
     ],
 )

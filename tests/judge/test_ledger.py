@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from proxy.config import Config, Primary, Records, Shadow, Spool
+from proxy.counters import Counters, Slot
 from proxy.exchange import Ended, Exchange
 from proxy.judge.desk import Done
 from proxy.judge.ledger import Ledger
@@ -154,5 +155,28 @@ def test_what_the_store_cannot_take_stays_on_disk_until_it_can(tmp_path: Path) -
         await ledger.close()
         ledger.spool.close()
         await writing
+
+    asyncio.run(main())
+
+
+def test_a_traffic_process_that_dies_while_there_is_no_judge_is_accounted_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = config(tmp_path, "a")
+        ledger = Ledger(settings, JudgeMetrics(settings))
+        await ledger.reconcile_all(tmp_path)
+        names = ("living", "dead", "connected")
+        traffic = {name: Counters.create(tmp_path / f"{name}.bin") for name in names}
+        for counters in traffic.values():
+            counters.add(Slot.RECEIVED, 3)
+            counters.add(Slot.SAMPLED, 3)
+        traffic["dead"].close()
+        traffic["connected"].close()
+        for _ in range(2):
+            await ledger.bury_strays(tmp_path, {"connected"})
+            assert {tuple(key)[3]: n for key, n in ledger.store.counts().items()} == {"lost_on_crash": 3}
+        await ledger.bury_strays(tmp_path, set())
+        assert {tuple(key)[3]: n for key, n in ledger.store.counts().items()} == {"lost_on_crash": 6}
+        traffic["living"].close()
+        await ledger.close()
 
     asyncio.run(main())
