@@ -26,6 +26,9 @@ from proxy.traffic.shadow_client import Client
 
 _BACKLOG = 2048  # the kernel's own cap (somaxconn) is 4096 since Linux 5.4
 _LAST_CALL = 0.05  # told to stop: time to accept who has connected already, since closing the socket resets who is still in its queue
+# libuv takes one connection from a listener in a turn of the loop, and with a thousand streams a turn takes tens of milliseconds: newcomers would wait
+# for seconds. So many descriptors of the one listening socket take as many; a connection costs a few failed accepts more, microseconds.
+_ACCEPTS = 8
 _PROBE_SECONDS = 10.0
 _PROBE_BYTES = 8 << 20
 _FLUSH = 2.0  # how long the hand-over queue may take to leave at the end
@@ -68,7 +71,7 @@ class Live:
     async def run(self, sock: socket.socket, ready: Callable[[], None], stop: asyncio.Event) -> None:
         """Serve until ``stop``, then drain."""
         try:
-            server = await self._loop.create_server(lambda: ClientSide(self.service), sock=sock, backlog=_BACKLOG)
+            listeners = await self._listen(sock)
             self.deadlines.start()
             self.handoff.tick(self._loop.time())
             ready()
@@ -77,7 +80,8 @@ class Live:
                 self.service.draining = True
                 await asyncio.sleep(_LAST_CALL)
             finally:
-                server.close()
+                for listener in listeners:
+                    listener.close()
                 await _ended(self._learning)
                 await _drain(self.service, self.config.drain)
                 await self.handoff.close(_FLUSH)
@@ -85,6 +89,12 @@ class Live:
         finally:
             self._learning.cancel()
             self.counters.close()
+
+    async def _listen(self, sock: socket.socket) -> list[asyncio.Server]:
+        ways = [sock, *(sock.dup() for _ in range(_ACCEPTS - 1))]
+        return [
+            await self._loop.create_server(lambda: ClientSide(self.service), sock=way, backlog=_BACKLOG) for way in ways
+        ]
 
     def reconfigure(self, config: Config) -> None:
         """Work by another configuration from the next request on. Raises ValueError, and then goes on as before."""

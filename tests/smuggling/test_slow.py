@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,8 @@ pytestmark = pytest.mark.slow
 CONNECTIONS = 1200
 HEAD, IDLE = 2.0, 3.0  # seconds; 10 and 300 by default
 ROUND = 1.0  # connections are looked at once a second
-SLACK = 10.0  # for a machine with other things to do
+SLACK = 2.0  # beside what the machine keeps this process waiting
+SECONDS = 60.0  # for what must come, whatever else the machine does
 LINE = b"POST /v1/completions HTTP/1.1\r\nHost: h\r\n"
 BODY = LINE + b"Content-Length: 1000\r\n\r\n"
 CHUNKED = LINE + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -81,7 +83,7 @@ async def attack(proxy: Proxy, how: Attack) -> float:
                 break
             with contextlib.suppress(ConnectionError):
                 await wire.send(how.trickle[place : place + 1])
-        async with asyncio.timeout(how.limit + ROUND + 2 * SLACK):
+        async with asyncio.timeout(SECONDS):
             said = await reading
         assert said == b"" or parse(said).status == 408, (how.name, said)
         return clock() - began
@@ -92,36 +94,45 @@ def test_more_than_a_thousand_slow_connections_are_closed_and_good_requests_answ
 ) -> None:
     lived: dict[str, list[float]] = {how.name: [] for how in ATTACKS}
     good = 0
+    late = 0.0
 
     async def main() -> None:
-        nonlocal good
-        timeouts = Timeouts(head=HEAD, connect=2.0, idle=IDLE)
+        nonlocal good, late
+        timeouts = Timeouts(head=HEAD, connect=SECONDS, idle=IDLE)
         async with Engine(always(reply(b"good"))) as engine, proxied(engine.url, state, timeouts=timeouts) as proxy:
+
+            async def watch() -> None:
+                nonlocal late
+                while True:
+                    before = time.monotonic()
+                    await asyncio.sleep(0.1)
+                    late += time.monotonic() - before - 0.1
 
             async def one(how: Attack) -> None:
                 lived[how.name].append(await attack(proxy, how))
 
             attacks = [asyncio.ensure_future(one(ATTACKS[number % len(ATTACKS)])) for number in range(CONNECTIONS)]
             attacking = asyncio.gather(*attacks)
+            watching = asyncio.ensure_future(watch())
             while not attacking.done():
-                async with asyncio.timeout(SLACK):
+                async with asyncio.timeout(SECONDS):
                     assert parse(await ask(proxy.address, post(b"{}"))).body == b"good"
                 good += 1
-                await asyncio.sleep(0.01)
             await attacking
+            watching.cancel()
             await proxy.until(Slot.CLIENT_CONNECTIONS, 0)
             assert proxy.balanced()
 
     uvloop.run(main())
-    figure("row 10", f"{CONNECTIONS} slow connections: {good} of {good} good requests answered meanwhile")
+    figure("row 10", f"{CONNECTIONS} slow connections: {good} of {good} good requests answered meanwhile; the loop was {late:.1f} s behind in all")  # fmt: skip
     for how in ATTACKS:
         assert len(lived[how.name]) == CONNECTIONS // len(ATTACKS)
         figure(
             "row 10",
             f"{how.name}: limit {how.limit} s, closed after {min(lived[how.name]):.1f} to {max(lived[how.name]):.1f} s",
         )
-        assert how.limit - ROUND <= min(lived[how.name]), how.name
-        assert max(lived[how.name]) <= how.limit + ROUND + SLACK, how.name
+        assert how.limit - ROUND - late <= min(lived[how.name]), how.name
+        assert max(lived[how.name]) <= how.limit + ROUND + SLACK + late, how.name
     assert good > 5
 
 
@@ -134,7 +145,7 @@ def test_a_slow_body_that_goes_on_is_not_cut(state: Path) -> None:
             async with Wire(proxy.address) as wire:
                 await wire.send(LINE + b"Connection: close\r\nContent-Length: 3000\r\n\r\n")
                 await wire.send(*(b"x" * 300 for _ in range(10)), pause=0.4)
-                async with asyncio.timeout(SLACK):
+                async with asyncio.timeout(SECONDS):
                     assert parse(await wire.rest()).body == b"good"
             assert engine.requests[0].body == b"x" * 3000
 

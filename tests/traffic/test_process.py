@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from pathlib import Path
 
 import pytest
@@ -75,3 +77,22 @@ def test_durations_and_overhead_are_counted(state: Path) -> None:
             assert sum(proxy.counters.overhead_buckets()[0]) == 3
 
     uvloop.run(main())
+
+
+def test_a_turn_of_the_loop_takes_several_new_connections(state: Path) -> None:
+    """Turns are long where there are many streams: with one connection a turn, a burst of newcomers would wait for seconds."""
+    count = 64
+
+    async def main() -> int:
+        turns = 0
+        async with Engine(always(reply(b"ok"))) as engine, proxied(engine.url, state) as proxy:
+            with contextlib.ExitStack() as stack:
+                for _ in range(count):  # the kernel completes them; nobody has been asked to accept yet
+                    stack.enter_context(socket.create_connection(proxy.address))
+                async with asyncio.timeout(10.0):
+                    while proxy[Slot.CLIENT_CONNECTIONS] < count:
+                        await asyncio.sleep(0)
+                        turns += 1
+        return turns
+
+    assert uvloop.run(main()) < count / 2

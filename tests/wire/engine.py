@@ -170,7 +170,9 @@ class Engine:
         return f"127.0.0.1:{self.port}".encode()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.tls, limit=1 << 20)
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", self.port, ssl=self.tls, limit=1 << 20, backlog=2048
+        )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
