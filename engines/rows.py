@@ -31,6 +31,7 @@ _LOWEST = -3e38
 #: are those of logprobs.
 _HIGHEST = 500.0
 _REPLACEMENT = b"\xef\xbf\xbd"
+_WRITTEN = frozenset({LABEL[:6], "bytes:"})  # how texts begin that are no texts
 _LOGPROB = attrgetter("logprob")
 
 
@@ -220,6 +221,9 @@ def _alternatives(
             if logprob is None:
                 continue
         text, data = entry.get("token"), entry.get("bytes")
+        if not data and type(text) is str and text[:6] not in _WRITTEN and "id" not in entry:
+            found.append(Alternative(logprob, None, text))
+            continue
         label = _known_label(text) if type(text) is str and text.startswith(LABEL) else None
         if label is not None and (data is None or data == label[1]):
             if label[0] == chosen[0]:
