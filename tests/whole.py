@@ -39,7 +39,7 @@ def law(proxy: ProxyProcess, arms: Iterable[tuple[str, str]] = ARMS) -> None:
 def settle(proxy: ProxyProcess, sampled: int) -> None:
     """Wait until nothing is under way any more."""
     until(lambda: proxy.metric("parhelion_sampled_total") >= sampled, what="the sampling")
-    until(lambda: proxy.open_work() == 0, 60, "the settling")
+    until(lambda: proxy.open_work() == 0, 180, "the settling")
 
 
 def kill(proxy: ProxyProcess, role: str) -> int:

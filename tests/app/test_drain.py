@@ -16,6 +16,7 @@ import orjson
 import pytest
 
 from proxy.demo.proxy_process import ProxyProcess
+from tests.figures import Figure
 from tests.running import parhelion, post, toy
 from tests.whole import CHAT, law, settle, shadows
 from tests.wire.client import parse
@@ -92,7 +93,7 @@ async def latecomers(proxy: ProxyProcess, count: int) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_two_hundred_open_streams_end_whole_when_it_is_stopped(tmp_path: Path) -> None:
+def test_two_hundred_open_streams_end_whole_when_it_is_stopped(tmp_path: Path, figure: Figure) -> None:
     async def main(proxy: ProxyProcess, whole: bytes) -> tuple[int, float, float, Counter[str]]:
         async with asyncio.timeout(120):
             assert await asyncio.to_thread(readiness, proxy) == 200
@@ -121,9 +122,10 @@ def test_two_hundred_open_streams_end_whole_when_it_is_stopped(tmp_path: Path) -
             proxy.wait_known(["primary", "cand", "control"], 30)
             whole = post(f"{primary}/v1/chat/completions", BODY)[2]
             cut, unready, took, late = asyncio.run(main(proxy, whole))
-        print(
-            f"\nC5 row 16: {STREAMS} open streams at SIGTERM: {cut} cut, not ready after {unready:.3f} s, last one whole after {took:.2f} s, exit 0;"
-            f" latecomers {dict(late)}"
+        figure(
+            "row 16",
+            f"{STREAMS} open streams at SIGTERM: {cut} cut, not ready after {unready:.3f} s, last one whole after {took:.2f} s, exit 0;"
+            f" latecomers {dict(late)}",
         )
         assert cut == 0
         assert late["cut"] == 0

@@ -12,6 +12,7 @@ import yaml
 
 from proxy.demo.proxy_process import ProxyProcess
 from tests.app.under_load import load
+from tests.figures import Figure
 from tests.running import parhelion, post, toy, until
 from tests.whole import CHAT, kill, law, settle, shadows
 
@@ -154,7 +155,7 @@ def rounds(primary: str, other: str, control: str) -> list[Callable[[dict[str, A
 
 
 @pytest.mark.slow
-def test_a_hundred_reloads_under_load_drop_nothing(tmp_path: Path) -> None:
+def test_a_hundred_reloads_under_load_drop_nothing(tmp_path: Path, figure: Figure) -> None:
     with (
         toy() as primary,
         toy(noise=1.5, seed=7) as other,
@@ -178,9 +179,10 @@ def test_a_hundred_reloads_under_load_drop_nothing(tmp_path: Path) -> None:
                 hang_up(proxy)
                 assert proxy.metric("parhelion_config_reload_failed") == (text != good)
                 until(lambda then=answered: clients.count > then + 3, what="clients to be answered on")
-        print(
-            f"\nC5 row 19: 100 reloads ({refused} bad) under load: {clients.count} answers, {len(clients.failures)} dropped,"
-            f" slowest {clients.slowest:.3f} s"
+        figure(
+            "row 19",
+            f"100 reloads ({refused} bad) under load: {clients.count} answers, {len(clients.failures)} dropped,"
+            f" slowest {clients.slowest:.3f} s",
         )
         assert not clients.failures
         assert set(clients.answers) == {(200, body) for body in bodies}

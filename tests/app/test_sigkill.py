@@ -20,6 +20,7 @@ from proxy.demo.proxy_process import ProxyProcess
 from proxy.exchange import Ended, Exchange
 from proxy.judge import segment
 from tests.app.under_load import load
+from tests.figures import Figure
 from tests.running import parhelion, toy, until
 from tests.whole import ARMS, CHAT, child, law, settle, shadows
 
@@ -127,7 +128,9 @@ def live(directory: Path, engines: tuple[str, str, str], chance: random.Random, 
         pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(3600)]),
     ],
 )
-def test_whatever_is_killed_whenever_nothing_that_was_taken_is_lost_or_done_twice(kills: int, tmp_path: Path) -> None:
+def test_whatever_is_killed_whenever_nothing_that_was_taken_is_lost_or_done_twice(
+    kills: int, tmp_path: Path, figure: Figure
+) -> None:
     chance, toll = random.Random(17), Toll()
     with toy() as primary, toy() as candidate, toy() as control:
         engines = (primary, candidate, control)
@@ -145,11 +148,11 @@ def test_whatever_is_killed_whenever_nothing_that_was_taken_is_lost_or_done_twic
     gone = toll.committed - set(found)
     undone = {(id_, *arm) for id_ in toll.taken for arm in ARMS} - set(found)
     line = (
-        f"C5 row 17: {kills} kills {dict(toll.kills)}: {len(toll.committed)} records committed before, {len(gone)} lost; {len(toll.taken)} exchanges"
+        f"{kills} kills {dict(toll.kills)}: {len(toll.committed)} records committed before, {len(gone)} lost; {len(toll.taken)} exchanges"
         f" in the spool at a kill, {len(undone)} of their comparisons missing; {len(found) - len(set(found))} duplicates; {lost:.0f} of {sampled:.0f}"
         f" sampled lost_on_crash; clients: {toll.answers} answers, {toll.cut} cut"
     )
-    print(f"\n{line}")
+    figure("row 17", line)
     assert not gone, line
     assert not undone, line
     assert len(found) == len(set(found)), line
