@@ -39,7 +39,7 @@ class Client:
             "model": model,
             "base_url": f"{url}/v1",
             "api_key": "canary-key",
-            "timeout": 60.0,
+            "timeout": 120.0,
             "max_retries": 0,
         }
 

@@ -54,7 +54,7 @@ class Client:
         self._common: dict[str, Any] = {
             "api_base": f"{url}/v1",
             "api_key": "canary-key",
-            "timeout": 60.0,
+            "timeout": 120.0,
             "max_retries": 0,
         }
         self._greedy = self._common | {"model": f"openai/{model}", "temperature": 0}

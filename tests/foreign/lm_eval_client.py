@@ -36,7 +36,7 @@ def evaluated(url: str, model: str, tokenizer: str, names: list[str]) -> dict[st
             "num_concurrent": 1,
             "max_retries": 1,
             "max_length": 1024,
-            "timeout": 60,
+            "timeout": 120,
         },
         tasks=[task(name) for name in names],
         bootstrap_iters=0,

@@ -38,6 +38,7 @@ const tool = {
     },
   },
 };
+const forced = { type: 'function', function: { name: 'get_weather' } };
 const call = { id: 'call_0', type: 'function', function: { name: 'get_weather', arguments: '{"city":"Paris"}' } };
 
 function must(condition, what) {
@@ -101,7 +102,7 @@ const does = {
       messages: weather,
       max_tokens: 64,
       tools: [tool],
-      tool_choice: { type: 'function', function: { name: 'get_weather' } },
+      tool_choice: forced,
     });
     must(reply.choices[0].message.tool_calls[0].function.name === 'get_weather', 'no call came');
     return reply;
@@ -114,7 +115,7 @@ const does = {
         messages: weather,
         max_tokens: 64,
         tools: [tool],
-        tool_choice: 'required',
+        tool_choice: forced,
         stream: true,
       }),
     );
@@ -191,7 +192,7 @@ const does = {
 
 const results = [];
 for (const url of urls) {
-  const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'canary-key', timeout: 60_000, maxRetries: 0 });
+  const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'canary-key', timeout: 120_000, maxRetries: 0 });
   const result = {};
   for (const name of features.split(',')) result[name] = await does[name](client);
   results.push(result);

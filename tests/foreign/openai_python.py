@@ -48,7 +48,7 @@ class Client:
         self._options: dict[str, Any] = {
             "base_url": f"{url}/v1",
             "api_key": "canary-key",
-            "timeout": 60.0,
+            "timeout": 120.0,
             "max_retries": 0,
         }
         self._client = OpenAI(**self._options)
@@ -111,7 +111,7 @@ class Client:
     def tools_stream(self) -> Any:
         chunks = whole(
             self._client.chat.completions.create(
-                **self._greedy, messages=WEATHER, max_tokens=64, tools=[TOOL], tool_choice="required", stream=True
+                **self._greedy, messages=WEATHER, max_tokens=64, tools=[TOOL], tool_choice=FORCED, stream=True
             )
         )
         assert any(choice["delta"].get("tool_calls") for chunk in chunks for choice in chunk["choices"])

@@ -12,7 +12,7 @@ from tests.foreign.twice import HERE, Front, counted, counts, results
 
 pytestmark = [pytest.mark.slow, pytest.mark.llama, pytest.mark.torch, pytest.mark.timeout(600)]
 
-QUESTIONS, CHOICES = 6, 3
+QUESTIONS, CHOICES = 4, 3
 
 
 def test_the_scores_are_the_same(reference: Front, smollm2_directories: dict[str, Path], tmp_path: Path) -> None:
