@@ -187,7 +187,9 @@ class ReplyReader:
         if head.interim:
             return
         self.head = head
-        self.keep = self._parser.should_keep_alive()
+        # llhttp keeps a 1.0 connection that says both keep-alive and close; the peer will close it.
+        closes = any(name.lower() == b"connection" and b"close" in value.lower() for name, value in self._fields)
+        self.keep = self._parser.should_keep_alive() and not closes
         if self._method == b"HEAD":
             # llhttp does not know the method and would wait for a body.
             self.complete = True

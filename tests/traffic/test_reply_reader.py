@@ -135,3 +135,19 @@ def test_paced_chunks_pass_as_they_came() -> None:
     assert (reader.whole_chunks, reader.complete) == (True, True)
     reader.feed(b"1\r\nx\r\n")
     assert (reader.pieces, reader.extra) == ([], True)
+
+
+@pytest.mark.parametrize(
+    ("head", "keep"),
+    [
+        (b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n", True),
+        (b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nConnection: Close\r\nContent-Length: 0\r\n\r\n", False),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", False),
+        (b"HTTP/1.1 200 OK\r\nConnection: keep-alive, close\r\nContent-Length: 0\r\n\r\n", False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", True),
+    ],
+)
+def test_a_connection_is_kept_only_when_the_peer_keeps_it(head: bytes, keep: bool) -> None:
+    reader = ReplyReader()
+    reader.feed(head)
+    assert (reader.complete, reader.keep) == (True, keep)
