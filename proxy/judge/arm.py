@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 #: Streamed pieces closer than this came in one read; they say nothing about the engine's pace.
 _SAME_READ_US = 50
+#: Seconds for a question about an engine itself, which generates nothing: one that hung while it was asked is soon asked again.
+_LOOK = 10.0
 
 
 class Answered(Struct, frozen=True):
@@ -206,7 +208,8 @@ class Arm:
         return fetch
 
     async def _send(self, call: Call, request_id: str) -> Answer:
-        answer = await self.client.send(call, headers=(("x-request-id", request_id),), deadline=self.deadline)
+        deadline = min(self.deadline, _LOOK) if call.method == "GET" else self.deadline
+        answer = await self.client.send(call, headers=(("x-request-id", request_id),), deadline=deadline)
         self._heard(answer)
         return plain(answer, self.reply_bytes)
 
