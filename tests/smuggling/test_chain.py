@@ -15,7 +15,7 @@ from tests.smuggling import envoy
 from tests.smuggling.chain import ALONE, BACKS, FOREIGN, FRONTS, Chain, play, verdict
 from tests.smuggling.vectors import REQUESTS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # half a minute on a machine of its own
 
 WORDS = ("rejected", "one", "two", "waits", "split", "desync")
 #: What the live path must do with a vector that reaches it as it was written, in the words of a verdict.
