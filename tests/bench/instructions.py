@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import shutil
 import socket
 import subprocess
@@ -39,7 +40,7 @@ from tests.bench.peers.peer import Setting, free_port
 
 RATCHET = Path(__file__).parent / "ratchet.json"
 ROOT = Path(__file__).parents[2]
-_START = 90.0  # seconds: an interpreter starts fifty times slower under valgrind
+_START = 240.0  # seconds: an interpreter starts fifty times slower under valgrind, and the machine may be busy
 _WARM = 40
 
 
@@ -72,18 +73,25 @@ class Counted:
         ]
         self.log = (folder / "valgrind.log").open("wb")
         self.process = subprocess.Popen(
-            [*valgrind, *map(str, words)], cwd=folder, stdout=self.log, stderr=self.log, **options
+            [*valgrind, *map(str, words)], cwd=folder, stderr=self.log, **({"stdout": self.log} | options)
         )
 
     def wait(self) -> None:
-        """Until it serves."""
+        """Until it serves: has said so, if it says so, and takes a connection."""
         limit = time.monotonic() + _START
+        if self.process.stdout is not None:
+            heard, _, _ = select.select([self.process.stdout], [], [], _START)
+            said = self.process.stdout.readline() if heard else b"nothing"
+            assert said == b"ready\n", f"{said!r}: {self._said()}"
         while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
                 return
-            assert self.process.poll() is None, Path(self.log.name).read_text(errors="replace")
+            assert self.process.poll() is None, self._said()
             assert time.monotonic() < limit, f"nothing serves on port {self.port} after {_START} s"
             time.sleep(0.1)
+
+    def _said(self) -> str:
+        return Path(self.log.name).read_text(errors="replace")
 
     def _control(self, what: str) -> None:
         done = subprocess.run(
@@ -106,8 +114,9 @@ class Counted:
 
     def end(self) -> None:
         """Stop it; a program that does not end in time is killed."""
-        if self.process.stdin is not None:
-            self.process.stdin.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
         self.process.terminate()
         try:
             self.process.wait(30)
@@ -118,7 +127,7 @@ class Counted:
 
 
 def _ask(port: int, case: Case, requests: int) -> None:
-    took = load(port, Work(case.body, connections=1, seconds=120, requests=requests, grace=5))
+    took = load(port, Work(case.body, connections=1, seconds=_START, requests=requests, grace=5))
     assert (took["done"], took["bad_status"]) == (requests, 0), took
 
 
@@ -151,6 +160,7 @@ def _traffic(setting: Setting) -> Counted:
         listener.getsockname()[1],
         setting.folder,
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         pass_fds=(listener.fileno(),),
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"},
     )

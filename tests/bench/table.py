@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.bench.ratio import Interval, Verdict
 
@@ -92,5 +97,24 @@ def as_json(results: Sequence[Result]) -> str:
         }
         for one in results
     ]
-    machine = {"machine": platform.machine(), "kernel": platform.release(), "python": platform.python_version()}
-    return json.dumps({"where": machine, "results": listed}, indent=1)
+    return json.dumps({"where": where(), "results": listed}, indent=1)
+
+
+def where() -> dict[str, str | int | None]:
+    """The machine, the day, the revision and the command: what rows were measured, and how often."""
+    revision = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return {
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "when": time.strftime("%Y-%m-%d"),
+        "revision": revision.stdout.strip() or "unknown",
+        "command": " ".join(["python -m tests.bench", *sys.argv[1:]]),
+    }

@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from tests.bench import publish
 from tests.bench.ratio import Interval, Verdict, at_least, at_most, of_pairs
 from tests.bench.table import Result, as_json, as_markdown, as_text
 
@@ -72,3 +73,30 @@ def test_the_table_says_the_same_three_times() -> None:
     assert markdown[3] == "| 15 | another | 0 | 0 of 10 | met |  |  |"
     first = json.loads(as_json(results))["results"][0]
     assert (first["ratio"], first["low"], first["high"], first["pairs"]) == (2.0, 1.5, None, 9)
+
+
+def test_what_was_measured_is_published_as_it_was() -> None:
+    results = [
+        Result(
+            1,
+            "CPU / nginx-mirror",
+            "<= 0.65",
+            Verdict.NOT_MET,
+            Interval(2.0, 1.5, math.inf, 9),
+            share=0.995,
+            note="30 us",
+        ),
+        Result(7, "TTFT / nginx-mirror", "<= 1", Verdict.MET, Interval(0.5, 0.4, 0.6, 9), share=1.0),
+    ]
+    table = json.loads(as_json(results))
+    assert publish.results_of(table) == results
+    assert as_markdown(results) in publish.page(table)
+    readme = "# Head\n<!-- bench: written by python -m tests.bench.publish -->\nold\n<!-- /bench -->\n# Tail\n"
+    written = publish.into(readme, table)
+    assert "| CPU / nginx-mirror | <= 0.65 | 2.00 [1.50, inf] | not met |" in written
+    assert "TTFT" not in written
+    assert "old" not in written
+    assert (written.startswith("# Head\n"), written.endswith("<!-- /bench -->\n# Tail\n")) == (True, True)
+    assert publish.into(written, table) == written
+    with pytest.raises(ValueError, match="no lines"):
+        publish.into("# Head\n", table)

@@ -44,7 +44,7 @@ def _memory(stand: Stand, peer: Peer) -> Iterator[Result]:
     time.sleep(0.8 + _LENGTH / 2)
     live = processes.resident(list(peer.live))
     finish(load, 60)
-    peak, limit = 0.0, time.monotonic() + 3 * _LENGTH  # the mirrored streams run behind
+    peak, limit = 0.0, time.monotonic() + 60  # the mirrored streams run behind
     while stand.engine.stats("shadow")["replied"] < _STREAMS and time.monotonic() < limit:
         peak = max(peak, processes.resident(everything))
         time.sleep(0.1)
