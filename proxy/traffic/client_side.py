@@ -8,7 +8,6 @@ request waits, unparsed and bounded, for its turn. Whatever the peer does, what 
 from __future__ import annotations
 
 import asyncio
-import re
 from enum import Enum
 from time import monotonic
 from typing import Any, cast
@@ -30,7 +29,6 @@ _HIGH_WATER = 32 << 10
 _AHEAD = 64 << 10  # pipelined bytes held while a reply is open; then the client is no longer read
 _SLOWEST = 500  # bytes a second of a body, beyond the idle time that each has: Apache's mod_reqtimeout asks for as much after 20 s
 _LINGER = 2.0  # after a refusal: read on so that the answer is not lost to a reset (RFC 9112 section 9.6)
-_VERSION = re.compile(rb"[^\r\n]* HTTP/([0-9]\.[0-9])(?:\r|\Z)")
 #: Starts a parser in the middle of a message whose head was understood but ended llhttp's work (an Upgrade offer that is ignored).
 _RESUME = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -61,6 +59,7 @@ class ClientSide(asyncio.Protocol):
         self._idle = service.snapshot.idle
         self._backlog = -1
         self._paused = False
+        self.blocked = False  # what was written waits for the client to read
         self._body_until = self._held_since = 0.0
         self.deadline = 0.0
         self._parser: Any = None
@@ -112,10 +111,14 @@ class ClientSide(asyncio.Protocol):
         unread = self._state is _BODY or bool(self._held)
         if close or self._beyond or self._service.draining:
             self._close(linger=unread)
-            return
+        elif not self.blocked:
+            self._next()
+
+    def _next(self) -> None:
+        # Not before the client has taken what was written: the replies to pipelined requests would pile up.
         self._state = _HEAD
-        held, self._held = self._held, b""
         self.deadline = self._service.deadlines.now + self._idle
+        held, self._held = self._held, b""
         if self._paused:
             self.release()
         if held:
@@ -158,6 +161,8 @@ class ClientSide(asyncio.Protocol):
             if self._state is _HEAD and self._held:
                 self._service.counters.add(Slot.REFUSED_HEADS)
                 self.refuse(refusals.HEAD_TIMEOUT)
+            elif self._state is not _CLOSING and self._progress():
+                self.touch()
             else:
                 self.abort()
         elif self._progress():
@@ -217,14 +222,18 @@ class ClientSide(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Hold the reply."""
+        self.blocked = True
         if self._relay is not None:
             self._relay.client_blocked()
 
     def resume_writing(self) -> None:
-        """Let the reply go on."""
+        """Let the reply go on, or the next begin."""
+        self.blocked = False
         if self._relay is not None:
             self.touch()
             self._relay.client_free()
+        elif self._state is _REPLY:
+            self.exchange_over(close=False)
 
     # -- httptools callbacks: collect only
 
@@ -278,7 +287,7 @@ class ClientSide(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             upgrade = True
         except httptools.HttpParserError:
-            self._refuse_head(self._blame(block))
+            self._refuse_head(request_head.blame(block, self._fields))
             return
         if len(block) > MAX_HEAD and (not whole or end > MAX_HEAD):
             self._refuse_head(refusals.HEAD_TOO_LARGE)
@@ -366,14 +375,6 @@ class ClientSide(asyncio.Protocol):
         self._relay.body_end()
 
     # -- ends
-
-    def _blame(self, block: bytes) -> Refusal:
-        """Choose the refusal for what the parser did not take: framing faults have their own code."""
-        version = _VERSION.match(block)
-        if version is not None and version[1] not in (b"1.1", b"1.0"):
-            return refusals.BAD_VERSION
-        names = {name.lower() for name, _ in self._fields}
-        return refusals.BAD_FRAMING if names & {b"content-length", b"transfer-encoding"} else refusals.MALFORMED
 
     def _refuse_head(self, refusal: Refusal) -> None:
         self._service.counters.add(Slot.REFUSED_HEADS)

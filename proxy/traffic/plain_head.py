@@ -16,13 +16,13 @@ _REQUEST = re.compile(
     rb"(GET|HEAD|POST|PUT|DELETE|PATCH|OPTIONS) (/[!\"$-~]*+) HTTP/1\.1((?:" + _LINE + rb")++)\r\n\r\n"
 )
 _REPLY = re.compile(rb"HTTP/1\.1 ([2-9][0-9][0-9]) ([!-~](?:[ -~]*[!-~])?)((?:" + _LINE + rb")++)\r\n\r\n")
-#: Fields that mean something to this hop. ``findall`` gives their names as sent and their values.
+#: Fields that mean something to this hop, also as what Connection may name. ``findall`` gives their names as sent and their values.
 _REQUEST_SPECIAL = re.compile(
-    rb"\r\n(host|content-length|connection|transfer-encoding|expect|te|trailer|upgrade|keep-alive|x-parhelion|proxy-[^:]*): ([^\r]*)",
+    rb"\r\n(host|content-length|connection|transfer-encoding|expect|te|trailer|upgrade|keep-alive|close|x-parhelion|proxy-[^:]*): ([^\r]*)",
     re.IGNORECASE,
 )
 _REPLY_SPECIAL = re.compile(
-    rb"\r\n(content-length|content-type|connection|transfer-encoding|te|trailer|upgrade|keep-alive|proxy-[^:]*): ([^\r]*)",
+    rb"\r\n(content-length|content-type|connection|transfer-encoding|te|trailer|upgrade|keep-alive|close|proxy-[^:]*): ([^\r]*)",
     re.IGNORECASE,
 )
 _HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]*")  # as in request_head

@@ -37,6 +37,7 @@ class PrimarySide(asyncio.BufferedProtocol):
         self.deadline = float("inf")
         self.reused = False
         self._held = False  # not read for now
+        self.blocked = False  # what was written waits for the peer to read
         self.closed = asyncio.Event()
 
     @property
@@ -147,11 +148,13 @@ class PrimarySide(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """Hold the upload."""
+        self.blocked = True
         if self._relay is not None:
             self._relay.upload_blocked()
 
     def resume_writing(self) -> None:
         """Let the upload go on."""
+        self.blocked = False
         if self._relay is not None:
             self._relay.upload_free()
 
@@ -159,7 +162,7 @@ class PrimarySide(asyncio.BufferedProtocol):
         reader = self._reader
         assert reader.head is not None
         self._relay = None
-        if reader.keep and not reader.extra and relay.request_sent:
+        if reader.keep and not reader.extra and relay.request_sent and not self.blocked:
             self.reused = True
             if self._held:
                 self.resume_reading()

@@ -41,6 +41,7 @@ UNSTRIPPABLE = frozenset({b"host", b"content-length", b"transfer-encoding"})
 _TARGET = re.compile(rb"[!\"$-~]*")  # visible ASCII but "#": a fragment has no place on the wire (RFC 9112 section 3.2)
 _HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]*")  # RFC 3986 host and port; no "@", no path, no blank
 _LENGTH = re.compile(rb"[0-9]{1,18}")
+_VERSION = re.compile(rb"[^\r\n]* HTTP/([0-9]\.[0-9])(?:\r|\Z)")
 
 
 class RequestHead(Struct, frozen=True):
@@ -155,6 +156,15 @@ def read(line: bytes, raw_fields: list[tuple[bytes, bytes]]) -> RequestHead | Re
         skip,
         websocket,
     )
+
+
+def blame(block: bytes, raw_fields: list[tuple[bytes, bytes]]) -> Refusal:
+    """Choose the refusal for a head that the parser did not take: framing faults have their own code."""
+    version = _VERSION.match(block)
+    if version is not None and version[1] not in (b"1.1", b"1.0"):
+        return BAD_VERSION
+    names = {name.lower() for name, _ in raw_fields}
+    return BAD_FRAMING if names & {b"content-length", b"transfer-encoding"} else MALFORMED
 
 
 def read_plain(data: bytes) -> tuple[RequestHead, int] | None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _LINGER = 2.0  # seconds for what was written last to leave
 
 
+_Side = tuple[asyncio.Transport, "ClientSide | PrimarySide"]
+
+
 class Tunnel:
     """Made by ``join``. ``over`` is called once, when it begins to close."""
 
@@ -35,14 +38,16 @@ class Tunnel:
         self.deadline = deadlines.now + idle
         self._slice = deadlines.watch(self)
 
-    def begin(
-        self, one: tuple[asyncio.Transport, asyncio.BaseProtocol], other: tuple[asyncio.Transport, asyncio.BaseProtocol]
-    ) -> None:
+    def begin(self, one: _Side, other: _Side) -> None:
         """Take both connections over, each with the protocol that it had."""
-        for (transport, owner), (far, _) in ((one, other), (other, one)):
+        for (transport, owner), (far, behind) in ((one, other), (other, one)):
             self._open.append(transport)
             transport.set_protocol(_End(self, transport, far, owner))
-            if not transport.is_closing():
+            if transport.is_closing():
+                continue
+            if behind.blocked:  # its transport has said so, and tells only when it is over
+                transport.pause_reading()
+            else:
                 transport.resume_reading()
 
     def touch(self) -> None:

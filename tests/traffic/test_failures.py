@@ -244,6 +244,40 @@ def test_slow_readers_hold_the_engine_and_bounded_memory(state: Path) -> None:
     uvloop.run(main())
 
 
+def test_pipelined_requests_wait_for_a_client_that_does_not_read(state: Path) -> None:
+    """Replies of 60 kB to 300 requests on one connection: no more are asked for than the sockets take, and all come when they are read."""
+    size, requests = 60_000, 300
+
+    async def main() -> None:
+        answered = [0]
+
+        async def answer(connection: Connection) -> None:
+            while True:
+                await connection.request()
+                await connection.send(reply(b"x" * size))
+                answered[0] += 1
+
+        async with Engine(answer) as engine, proxied(engine.url, state) as proxy, Wire(proxy.address) as wire:
+            wire.writer.transport.pause_reading()  # type: ignore[attr-defined]  # the transport reads as well
+            await wire.send(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n" * (requests - 1) + get())
+            last = -1
+            while answered[0] != last:
+                last = answered[0]
+                await asyncio.sleep(0.3)
+            from proxy.traffic.client_side import ClientSide
+
+            [held] = [_buffered(side) for side in _instances(ClientSide)]
+            assert held <= (32 << 10) + (64 << 10) + size
+            assert 0 < answered[0] < requests
+            wire.writer.transport.resume_reading()  # type: ignore[attr-defined]  # as above
+            raw = await wire.rest()
+            assert raw.count(b"HTTP/1.1 200 OK\r\n") == requests
+            assert raw.count(b"x" * size) == requests
+            assert proxy.balanced()
+
+    uvloop.run(main())
+
+
 def _instances(kind: type) -> list[object]:
     import gc
 

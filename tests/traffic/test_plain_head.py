@@ -39,7 +39,7 @@ VALUES = st.one_of(
 NAMES = st.one_of(
     st.sampled_from([
         b"Host", b"host", b"Content-Length", b"content-length", b"Connection", b"Transfer-Encoding", b"TE", b"Te", b"Trailer", b"Upgrade", b"Expect",
-        b"Keep-Alive", b"Proxy-Connection", b"X-Parhelion", b"Accept", b"X-Host", b"Content-Type", b"X-A b", b"A:", b"", b"caf\xc3\xa9", b"hosts", b"teh",
+        b"Keep-Alive", b"Close", b"Proxy-Connection", b"X-Parhelion", b"Accept", b"X-Host", b"Content-Type", b"X-A b", b"A:", b"", b"caf\xc3\xa9", b"hosts", b"teh",
     ]),
     st.text(alphabet="abcXYZ-_!~", min_size=1, max_size=6).map(str.encode),
 )  # fmt: skip
@@ -128,6 +128,18 @@ def test_a_plain_reply_head_means_what_the_parser_says(
     assert parsed.parser.should_keep_alive() is keep
     for minor in (0, 1):
         assert reply_head.write(head, minor, close=True) == reply_head.write(slow, minor, close=True)
+
+
+def test_a_field_that_connection_names_is_not_passed_on_whichever_way_it_is_read() -> None:
+    request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nClose: 1\r\n\r\n"
+    assert request_head.read_plain(request) is None
+    slow = parsed_request(request)
+    assert isinstance(slow, RequestHead)
+    assert b"Close" not in slow.lines
+    assert (
+        reply_head.read_plain(request.replace(b"GET / HTTP/1.1", b"HTTP/1.1 200 OK\r\nContent-Length: 0"), b"GET")
+        is None
+    )
 
 
 def test_what_clients_and_engines_send_is_plain() -> None:
