@@ -66,13 +66,13 @@ def serve(
     control
         URL of a second instance of the primary's own stack: the noise floor.
     sample
-        Share of requests to mirror, 0 to 1.
+        Share of requests to mirror, 0 to 1 (0.05 when left out).
     listen
-        HOST:PORT for clients.
+        HOST:PORT for clients (0.0.0.0:8000 when left out).
     admin
-        HOST:PORT for metrics, health and the JSON API.
+        HOST:PORT for metrics, health and the JSON API (127.0.0.1:8001 when left out).
     processes
-        Number of traffic processes.
+        Number of traffic processes (1 when left out).
     role
         all in one, or traffic and judge in containers of their own that share the state directory.
     strict
@@ -265,10 +265,10 @@ def _flags(primary: str | None, shadow: list[str] | None, control: str | None, s
 
 
 def _load(file: Path | None, flags: dict[str, Any], *, reading: bool = False) -> Config:
-    """The configuration; a command that only reads records needs no primary."""
+    """The configuration; a command that only reads records needs no primary and no keys."""
     if reading:
         flags = {"primary": {"url": "http://unused.invalid"}} | flags if file is None else flags
-    config = load(file, os.environ, flags)
+    config = load(file, os.environ, flags, secrets=not reading)
     for key in without_effect(config) if not reading else ():
         sys.stderr.write(f"parhelion: note: {key} has no effect in this version\n")
     return config

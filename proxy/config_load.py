@@ -12,7 +12,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 import msgspec
@@ -54,6 +54,22 @@ _SHORT = 24  # characters; keys are longer
 _SECRETS = re.compile(r"(^|\.)(api_key|admin_token|salt)$")
 _QUANTITY = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*$")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "object": "a mapping",
+    "array": "a list",
+}  # msgspec's names of types, for people
+_RIGHT = {
+    "sampling.rate": "a share from 0 to 1",
+    "sampling.rules[].rate": "a share from 0 to 1",
+    "sampling.by": "request, conversation or header:NAME",
+    "shadows[].name": "letters, digits, dots, dashes and underscores, at most 63, a letter or digit first",
+    "spool.path": "a directory; to keep nothing on disk write `spool: null`",
+    "verdict.near_tie": "nats above 0, or auto",
+}  # where msgspec's own words say too little
 _PATH = re.compile(r" - at `(?:key in )?\$(.*)`$")
 _SECTIONS: dict[str, type] = {
     "": Config, "primary": Primary, "shadows[]": Shadow, "sampling": Sampling, "sampling.rules[]": Rule, "sampling.rules[].match": Match, "limits": Limits,
@@ -84,12 +100,12 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
-def load(path: Path | None, environment: Mapping[str, str], flags: Tree) -> Config:
-    """Make the configuration. ``flags`` is a tree of the same shape as the file. Raises ConfigError."""
+def load(path: Path | None, environment: Mapping[str, str], flags: Tree, *, secrets: bool = True) -> Config:
+    """Make the configuration. ``flags`` is a tree of the same shape as the file; without ``secrets`` no key of an engine or of ours is looked up. Raises ConfigError."""
     tree = _read(path) if path is not None else {}
     _overlay(tree, _from_environment(environment))
     _overlay(tree, flags)
-    tree = _expand(tree, "", environment)
+    tree = _expand(tree if secrets else _without_secrets(tree), "", environment)
     try:
         config = msgspec.convert(tree, Config)
     except msgspec.ValidationError as error:
@@ -186,6 +202,17 @@ def _expand(value: Any, path: str, environment: Mapping[str, str]) -> Any:
             return value
 
 
+def _without_secrets(value: Any) -> Any:
+    """The tree with a word in place of every secret, for those who need none."""
+    match value:
+        case dict():
+            return {key: "unused" if _SECRETS.search(key) else _without_secrets(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_without_secrets(item) for item in value]
+        case _:
+            return value
+
+
 def _variable(name: str, path: str, environment: Mapping[str, str]) -> str:
     try:
         return environment[name]
@@ -205,21 +232,37 @@ def _explain(message: str, tree: Tree) -> str:
     found = _PATH.search(message)
     path = found[1].lstrip(".") if found else ""
     text = message[: found.start()] if found else message
-    unknown = re.match(r"Object contains unknown field `(.*)`$", text)
+    unknown = re.match(r"Object contains unknown field `(.*)`$", text, re.DOTALL)
     if unknown:
         section = _SECTIONS.get(re.sub(r"\[\d+\]|\[\.\.\.\]", "[]", path))
         known = list(section.__struct_fields__) if section else []  # type: ignore[attr-defined]  # a Struct type
         near = difflib.get_close_matches(unknown[1], known, 1)
         hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
-        return f"{f'{path}.' if path else ''}{unknown[1]}: unknown key; {hint}"
+        name = unknown[1] if unknown[1].isprintable() else repr(unknown[1])
+        return f"{f'{path}.' if path else ''}{name}: unknown key; {hint}"
     missing = re.match(r"Object missing required field `(.*)`$", text)
     if missing:
         return f"{f'{path}.' if path else ''}{missing[1]}: is required; add it"
     shown = "" if _SECRETS.search(path) else _shown(tree, path)
     text = re.sub(rf"'.{{{_SHORT + 1},}}'", "as above", text)
-    if path.endswith("rate") and "float" in text:
-        text = "give a share from 0 to 1"
+    place = re.sub(r"\[(\d+|\.\.\.)\]", "[]", path)
+    if right := _RIGHT.get(place):
+        text = f"give {right}"
+    elif choices := _choices(place):
+        text = f"give one of {', '.join(choices)}"
+    text = re.sub(r"`([a-z]+)(?: \| null)?`", lambda name: _WORDS.get(name[1], name[1]), text)
     return f"{path or 'configuration'}{shown}: {text[0].lower()}{text[1:]}"
+
+
+def _choices(place: str) -> list[str]:
+    """The words a key may have; empty where it is not a choice among words."""
+    section, _, key = place.rpartition(".")
+    if section not in _SECTIONS:
+        return []
+    hint = get_type_hints(_SECTIONS[section]).get(key.removesuffix("[]"))
+    if key.endswith("[]"):
+        hint = get_args(hint)[0]
+    return [str(word) for word in get_args(hint)] if get_origin(hint) is Literal else []
 
 
 def _shown(tree: Any, path: str) -> str:
@@ -232,7 +275,9 @@ def _shown(tree: Any, path: str) -> str:
 
 
 def quoted(value: object) -> str:
-    """A wrong value as an error shows it: a long text may be a key that got into the wrong place."""
+    """A wrong value as an error shows it, in YAML's words: a long text may be a key that got into the wrong place."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
     return repr(value) if len(str(value)) <= _SHORT else f"a text of {len(str(value))} characters"
 
 
@@ -328,7 +373,8 @@ def _check(config: Config) -> None:
         raise ConfigError(f"admin: shares port {admin[1]} with listen; give the admin port its own")
     if not is_loopback(admin[0]) and not config.admin_token:
         raise ConfigError(
-            "admin_token: is required when admin is not a loopback address; set it to ${PARHELION_ADMIN_TOKEN}"
+            "admin_token: is required when admin is not a loopback address; write admin_token: ${PARHELION_ADMIN_TOKEN} in the file and export that, "
+            "or export PARHELION__ADMIN_TOKEN"
         )
     for key, url in (
         ("primary.url", config.primary.url),

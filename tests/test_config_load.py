@@ -107,13 +107,17 @@ def test_environment_addresses_lists_by_number() -> None:
     [
         ({}, "primary.url: is required"),
         ({"primry": {}}, "primry: unknown key; did you mean primary?"),
+        ({"a\nb": None}, "'a\\nb': unknown key; known here: listen, "),
         ({"primary": {"url": "http://a", "tls": 1}}, "primary.tls: unknown key; "),
         (MINIMAL | {"shadows": [{"name": "x"}]}, "shadows[0].url: is required; add it"),
         (
             MINIMAL | {"shadows": [{"name": "x", "url": "http://x", "modls": {}}]},
             "shadows[0].modls: unknown key; did you mean models?",
         ),
-        (MINIMAL | {"shadows": [{"name": "x y", "url": "http://x"}]}, "shadows[0].name = 'x y'"),
+        (
+            MINIMAL | {"shadows": [{"name": "x y", "url": "http://x"}]},
+            "shadows[0].name = 'x y': give letters, digits, dots, dashes and underscores",
+        ),
         (MINIMAL | {"shadows": [{"name": "x", "url": "http://x"}] * 2}, "shadows[1].name: 'x' is taken"),
         (MINIMAL | {"shadows": [{"name": "x", "url": "http://x", "modes": []}]}, "shadows[0].modes: "),
         (
@@ -121,7 +125,23 @@ def test_environment_addresses_lists_by_number() -> None:
             "shadows[0].url: 'ftp://x' is not an http:// or https:// URL",
         ),
         (MINIMAL | {"sampling": {"rate": 1.5}}, "sampling.rate = 1.5: give a share from 0 to 1"),
-        (MINIMAL | {"sampling": {"by": "header"}}, "sampling.by = 'header'"),
+        (
+            MINIMAL | {"sampling": {"by": "header"}},
+            "sampling.by = 'header': give request, conversation or header:NAME",
+        ),
+        (MINIMAL | {"records": {"content": "all"}}, "records.content = 'all': give one of none, hash, text"),
+        (
+            MINIMAL | {"shadows": [{"name": "x", "url": "http://x", "modes": ["fre"]}]},
+            "shadows[0].modes[0] = 'fre': give one of free, forced",
+        ),
+        (MINIMAL | {"spool": {"path": None}}, "spool.path = null: give a directory; to keep nothing on disk write `sp"),
+        (MINIMAL | {"verdict": {"near_tie": "no"}}, "verdict.near_tie = 'no': give nats above 0, or auto"),
+        (MINIMAL | {"limits": {"in_flight": "many"}}, "limits.in_flight = 'many': expected a whole number, got text"),
+        (MINIMAL | {"processes": True}, "processes = true: expected a whole number, got true or false"),
+        (
+            MINIMAL | {"sampling": {"rules": [{"match": {"stream": "x"}, "rate": 1}]}},
+            "sampling.rules[0].match.stream = 'x': expected true or false, got text",
+        ),
         (
             MINIMAL | {"sampling": {"rules": [{"match": {"modle": "x"}, "rate": 1}]}},
             "sampling.rules[0].match.modle: unknown key; did you mean model?",
@@ -145,9 +165,15 @@ def test_environment_addresses_lists_by_number() -> None:
         (MINIMAL | {"drain": "sk-abcdefghijklmnopqrstuvwxyz"}, "drain: a text of 29 characters is not a time such as"),
         (MINIMAL | {"listen": "0.0.0.0:99999"}, "listen: '0.0.0.0:99999' is not HOST:PORT"),
         (MINIMAL | {"listen": "127.0.0.1:80", "admin": "127.0.0.1:80"}, "admin: shares port 80 with listen"),
-        (MINIMAL | {"admin": "0.0.0.0:8001"}, "admin_token: is required when admin is not a loopback address"),
+        (
+            MINIMAL | {"admin": "0.0.0.0:8001"},
+            "admin_token: is required when admin is not a loopback address; write admin_token: ${PARHELION_ADMIN_TOKEN} in",
+        ),
         (MINIMAL | {"handoff": "nats://x"}, "handoff: 'nats://x' is not available"),
-        (MINIMAL | {"primary": {"url": "http://a", "logprobs": "all"}}, "primary.logprobs = 'all': "),
+        (
+            MINIMAL | {"primary": {"url": "http://a", "logprobs": "all"}},
+            "primary.logprobs = 'all': give one of client, ",
+        ),
         (MINIMAL | {"records": {"url": "mysql://x"}}, "records.url: "),
         ({"primary": {"url": "http://u:p@h"}}, "primary.url: holds a credential"),
         ({"primary": {"url": "http://h:0"}}, "primary.url: "),
@@ -171,6 +197,18 @@ def test_a_secret_is_never_shown() -> None:
     tree = MINIMAL | {"shadows": [{"name": "x", "url": "http://x", "api_key": 81726354}]}
     assert "81726354" not in refused(tree)
     assert "hunter2" not in refused({"primary": {"url": "http://user:hunter2@host"}})
+
+
+def test_who_only_reads_records_needs_no_keys(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "admin: 0.0.0.0:8001\nadmin_token: ${NOT_SET}\nprimary: {url: 'http://a', api_key: '${NOT_SET}'}\nrecords: {url: 'sqlite:///${HERE}.db'}\n",
+    )
+    with pytest.raises(ConfigError, match="NOT_SET is not set"):
+        load(path, {"HERE": "x"}, {})
+    assert load(path, {"HERE": "x"}, {}, secrets=False).records.url == "sqlite:///x.db"
+    with pytest.raises(ConfigError, match=r"records\.url: the environment variable HERE is not set"):
+        load(path, {}, {}, secrets=False)
 
 
 def test_keys_without_effect_are_named() -> None:
@@ -214,7 +252,9 @@ def test_every_time_and_size_of_the_model_takes_units() -> None:
                 assert units[text].match(here), here
             else:
                 assert not any(pattern.match(here) for pattern in units.values()), here
-            inner = getattr(declared, str(text).removeprefix("tuple[").removesuffix(", ...]"), None)
+            inner = getattr(
+                declared, str(text).removeprefix("tuple[").removesuffix(", ...]").removesuffix(" | None"), None
+            )
             if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
                 walk(inner, f"{here}[0]." if str(text).startswith("tuple") else f"{here}.")
 

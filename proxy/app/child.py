@@ -1,6 +1,6 @@
-"""Entry of a child process: ``python -m proxy.app.child traffic|judge``.
+"""Entry of a child process: ``python -m proxy.app.child INCARNATION``, so that a list of processes tells judge from traffic.
 
-House rules. The configuration comes on standard input, and so does every later one (``orders``); listening sockets come as inherited descriptors.
+House rules. What it is to be and the configuration come on standard input, and so does every later one (``orders``); listening sockets come as inherited descriptors.
 A child says ``ready`` on standard output and ends when told, or when its parent dies.
 """
 

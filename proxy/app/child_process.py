@@ -45,6 +45,7 @@ class ChildProcess:
             "-P",  # a folder named proxy where we were started is not ours
             "-m",
             "proxy.app.child",
+            self.incarnation,  # for people who look at a list of processes
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             pass_fds=(descriptor,) if descriptor is not None else (),

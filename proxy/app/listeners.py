@@ -41,12 +41,13 @@ def _bind(host: str, port: int, *, shared: bool) -> socket.socket:
         sock.bind(where)
     except OSError as error:
         sock.close()
-        raise ConfigError(f"listen: {host}:{port} {_why(error)}") from None
+        raise ConfigError(f"listen: {host}:{port} {why(error)}") from None
     sock.setblocking(False)
     return sock
 
 
-def _why(error: OSError) -> str:
+def why(error: OSError) -> str:
+    """What keeps an address from being listened on, and what to do, for a person."""
     match error.errno:
         case errno.EADDRINUSE:
             return "is in use; stop what listens there, or choose another port"

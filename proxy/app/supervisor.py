@@ -80,10 +80,13 @@ class Supervisor:
                 announce(self, admin.address)
                 keepers += [asyncio.ensure_future(part) for part in (self.reload.run(), self._follow_switch())]
                 await self._stop.wait()
+                logs.say(logger, logging.INFO, "draining", at_most_seconds=self.config.drain)
         finally:
             await self._shut_down(keepers)
             await admin.close()
             self._close_sockets()
+        if self._started:
+            logs.say(logger, logging.INFO, "stopped")
         if self.said:
             return SAID
         if self.failed is not None:
@@ -115,9 +118,7 @@ class Supervisor:
         try:
             return await listen(application, host, port, head=self.config.timeouts.head)
         except OSError as error:
-            raise ConfigError(
-                f"admin: {self.config.admin} cannot be bound ({error.strerror}); choose another port"
-            ) from None
+            raise ConfigError(f"admin: {self.config.admin} {listeners.why(error)}") from None
 
     async def _wait_ready(self) -> bool:
         """Until every child is up; False when told to stop before, or when one cannot start at all."""

@@ -149,6 +149,8 @@ def test_what_does_not_end_in_time_is_cut_and_counted(tmp_path: Path) -> None:
             assert not client.received.endswith(b"0\r\n\r\n")
             client.writer.close()
             assert await asyncio.to_thread(proxy._process.wait, 60) == 0
+            said = [orjson.loads(line)["event"] for line in proxy.log.read_bytes().splitlines()]
+            assert [one for one in said if one in {"draining", "stopped"}] == ["draining", "stopped"]
 
     with toy(pause=30) as primary, toy() as candidate, toy() as control:
         arms = shadows(candidate, control)

@@ -23,6 +23,9 @@ def test_a_client_sees_the_primary_and_the_shadows_are_compared(tmp_path: Path) 
         parhelion(tmp_path, primary, shadows(candidate, control)) as proxy,
     ):
         proxy.wait_known(["primary", "cand", "control"], 30)
+        for role in ("traffic", "judge"):  # a list of processes tells them apart
+            words = Path(f"/proc/{child(proxy, role)}/cmdline").read_bytes().split(b"\0")
+            assert words[-2].startswith(f"{role}0-".encode())
         for change in ({}, {"stream": True}, {"logprobs": True, "top_logprobs": 3}, {"n": 2}, {"temperature": 1}):
             body = CHAT | change
             assert post(f"{proxy.clients}/v1/chat/completions", body) == post(f"{primary}/v1/chat/completions", body)
@@ -261,7 +264,7 @@ def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         for key in ("listen", "admin"):
             with (
-                pytest.raises(ProxyError, match=rf"parhelion: {key}: {where} .*(in use|cannot be bound)"),
+                pytest.raises(ProxyError, match=rf"parhelion: {key}: {where} is in use; stop what listens there"),
                 parhelion(tmp_path, "http://127.0.0.1:9", [], **{key: where}),
             ):
                 pass
