@@ -60,6 +60,7 @@ class Slot(IntEnum):
 
     HANDED_OVER counts exchanges whose first byte went to a judge; SHED_QUEUE those dropped because the hand-over queue
     was full, SHED_CAPTURE those over the capture limit; QUEUED (a gauge) those still waiting in this process.
+    QUEUED_BYTES is what they take, with what was handed over and is not acknowledged: what the hand-over's limit bounds beside open captures.
     SAMPLED + OFFERED = SHED_* + QUEUED + HANDED_OVER + those whose reply is still open (OPEN_SAMPLED, a gauge).
     INJECTED counts requests sent with logprobs on our account, INJECT_REFUSED those of them that were refused and sent again as they came.
     ACKNOWLEDGED, written by the judge, counts those that it has in its hands: what was handed over beyond it is handed over again to the next judge.

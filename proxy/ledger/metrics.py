@@ -102,7 +102,7 @@ _MIRROR = (
     _counter("traffic", "sampled_total", (), "Requests chosen to be mirrored.", "denominator of all mirroring"),
     _counter("traffic", "opted_out_total", (), "Requests whose client asked not to be mirrored (among not_sampled).", "consent is visible"),
     _gauge("traffic", "undecided", (), "Requests whose sampling rule needs the body and is not decided: under way, or shed before.", "closes the law while rules look at bodies"),
-    _gauge("traffic", "handoff_bytes", (), "Bytes waiting for the judge.", "how near the hand-over is to dropping"),
+    _gauge("traffic", "handoff_bytes", (), "Bytes that wait for the judge or were handed over and not acknowledged.", "how near the hand-over is to dropping"),
     _counter("store", "compared_total", _ARM, "Exchanges compared.", "sampled + undecided = compared + incomparable + shed + in_flight"),
     _counter("store", "incomparable_total", (*_ARM, "reason"), "Exchanges that could not be compared, by reason.", "what is not compared is never called equal"),
     _counter("store", "shed_total", (*_ARM, "reason"), "Exchanges given up to keep within limits or lost to a crash, by reason.", "is the mirror keeping up?"),

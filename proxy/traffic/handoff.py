@@ -123,7 +123,7 @@ class Handoff:
         self._queued = queued
         slots = self._counters.slots
         slots[_QUEUED] += 1
-        slots[_QUEUED_BYTES] = queued
+        slots[_QUEUED_BYTES] = queued + self._unacknowledged
         if self._gathering is None and self._line is not None:
             self._gathering = self._loop.call_later(_GATHER, self._gathered)
 
@@ -156,6 +156,8 @@ class Handoff:
         self._queue.clear()
         if self._line is not None:
             await self._line.end(end - self.now())
+        self._sent.clear()
+        self._counters.slots[_QUEUED_BYTES] = self._unacknowledged = 0
 
     async def _connect(self) -> None:
         line = _Line(self)
@@ -188,17 +190,18 @@ class Handoff:
         sent, slots = self._sent, self._counters.slots
         for _ in range(len(sent) - max(0, slots[_HANDED_OVER] - slots[_ACKNOWLEDGED])):
             self._unacknowledged -= len(sent.popleft())
+        slots[_QUEUED_BYTES] = self._queued + self._unacknowledged
 
     def _take_back(self) -> None:
         """What was handed over and not acknowledged goes to the next judge, in the same order."""
         self._let_go()
         if self._closed or not self._sent:
             return
+        again, self._unacknowledged = self._unacknowledged, 0
         self._counters.slots[_HANDED_OVER] -= len(self._sent)
-        self._unqueued(-len(self._sent), -self._unacknowledged)
+        self._unqueued(-len(self._sent), -again)
         self._queue.extendleft(reversed(self._sent))
         self._sent.clear()
-        self._unacknowledged = 0
 
     def _gathered(self) -> None:
         self._gathering = None
@@ -245,4 +248,4 @@ class Handoff:
         self._queued -= size
         slots = self._counters.slots
         slots[_QUEUED] -= frames
-        slots[_QUEUED_BYTES] = self._queued
+        slots[_QUEUED_BYTES] = self._queued + self._unacknowledged

@@ -3,7 +3,8 @@
 House rules. A shadow may refuse, hang, trickle, cut, flood or talk nonsense: a call then ends in an ``Answer`` that says so in ``failure``, in bounded
 time and memory, and never raises for it. The destination and the credential come from the configuration alone; no redirect is followed, no
 cookie kept, no environment read. Content codings are left as they are (``content_coding`` undoes them). No task, future or timer is made for a call
-on a kept connection: everything open is looked at ten times a second, so a deadline may be late by that much.
+on a kept connection: everything open is looked at ten times a second, so a deadline may be late by that much. Time in which this process itself was
+not served is no fault of the shadow's and does not count: a look that is late moves the deadlines by as much, at most to twice as far.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Client:
         self._lines: set[Line] = set()
         self._connecting: dict[Asked, asyncio.Task[None]] = {}
         self._looking: asyncio.TimerHandle | None = None
+        self._look_at = 0.0
         self._heads: dict[tuple[str, str], str] = {}
 
     def ask(
@@ -64,16 +66,17 @@ class Client:
     ) -> Asked:
         """Begin one call; ``then`` is told its answer, once and never before this returns, unless ``drop`` is called with what is returned.
 
-        ``deadline`` in seconds covers all of it. ``raw_body`` is sent in place of the call's JSON body. ``Answer.failure`` is None, or refused, dns,
-        tls, connect_timeout, reset (no reply head came), cut, timeout, too_large or protocol; what came before a failure is in the answer. Raises
-        ValueError for a control character in a header, path or key: that is our own mistake.
+        ``deadline`` in seconds covers all of it, but not the time in which we were held up ourselves (up to as much again). ``raw_body`` is sent in
+        place of the call's JSON body. ``Answer.failure`` is None, or refused, dns, tls, connect_timeout, reset (no reply head came), cut, timeout,
+        too_large or protocol; what came before a failure is in the answer. Raises ValueError for a control character in a header, path or key: that
+        is our own mistake.
         """
         body = raw_body if raw_body is not None else (b"" if call.body is None else orjson.dumps(call.body))
         head = self._head(call, headers, len(body))
-        asked = Asked(head, body, call.method, self._max_bytes, monotonic() + deadline, then)
+        asked = Asked(head, body, call.method, self._max_bytes, deadline, then)
         self._open.add(asked)
         if self._looking is None:
-            self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look)
+            self._look_again()
         if self._room > 0:
             self._room -= 1
             self._serve(asked)
@@ -193,11 +196,18 @@ class Client:
         """Break off what has passed its deadline."""
         self._looking = None
         now = monotonic()
+        if (late := now - self._look_at) > _LOOK:
+            for asked in self._open:
+                asked.extend(late)
         for asked in [asked for asked in self._open if asked.deadline < now]:
             asked.fail("timeout")
             self._break_off(asked)
         if self._open and self._looking is None:
-            self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look)
+            self._look_again()
+
+    def _look_again(self) -> None:
+        self._look_at = monotonic() + _LOOK
+        self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look)
 
     def _break_off(self, asked: Asked) -> None:
         line, task = asked.line, self._connecting.get(asked)

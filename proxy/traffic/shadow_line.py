@@ -42,7 +42,7 @@ class Owner(Protocol):
 
 
 class Asked:
-    """One call: the request's bytes, a deadline (monotonic seconds), whom to tell, and the answer as far as it has come."""
+    """One call: the request's bytes, a deadline (``seconds`` from now), whom to tell, and the answer as far as it has come."""
 
     __slots__ = (
         "_failure",
@@ -52,6 +52,7 @@ class Asked:
         "_status",
         "body",
         "deadline",
+        "grace",
         "head",
         "line",
         "method",
@@ -60,9 +61,11 @@ class Asked:
     )
 
     def __init__(
-        self, head: bytes, body: bytes, method: str, max_bytes: int, deadline: float, then: Callable[[Answer], None]
+        self, head: bytes, body: bytes, method: str, max_bytes: int, seconds: float, then: Callable[[Answer], None]
     ) -> None:
-        self.head, self.body, self.method, self.deadline, self.then = head, body, method, deadline, then
+        self.head, self.body, self.method, self.then = head, body, method, then
+        self.deadline = monotonic() + seconds
+        self.grace = seconds  # by which the deadline may yet be moved
         self.line: Line | None = None
         self.placed = False  # it counts among those open at once
         self._room = max_bytes
@@ -74,6 +77,12 @@ class Asked:
     def restart(self) -> None:
         """Forget a failure: the call is made once more."""
         self._failure = None
+
+    def extend(self, seconds: float) -> None:
+        """Move the deadline, as far as there is grace."""
+        granted = min(seconds, self.grace)
+        self.grace -= granted
+        self.deadline += granted
 
     def fail(self, reason: str) -> None:
         """Note why it failed; the first reason stays."""

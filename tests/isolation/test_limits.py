@@ -59,9 +59,8 @@ def test_requests_per_second(primary: Sick, tmp_path: Path, figure: Figure) -> N
         ended = settled(proxy, received).ended("cand")
         took = time.monotonic() - began
         figure("limits", f"requests_per_second 20: {ended['compared']} requests in {took:.1f} s; {ended}")
-        asked = ended["compared"] + ended.get("incomparable:shadow_error", 0)
-        assert 20 <= asked <= 20 * (took + 1.0)
-        assert ended["shed:rate_limit"] > 0
+        assert 20 <= ended["compared"] <= 20 * (took + 1.0)
+        assert ended.keys() == {"compared", "shed:rate_limit"}
 
 
 def test_tokens_per_day_outlive_the_judge(primary: Sick, tmp_path: Path, figure: Figure) -> None:
@@ -135,5 +134,5 @@ def test_queue_bytes(primary: Sick, tmp_path: Path, figure: Figure) -> None:
             os.kill(judge, signal.SIGCONT)
         ended = settled(proxy, 2000).ended("cand")
         figure("limits", f"queue_bytes 200,000, judge stopped: {waiting} bytes waiting; {ended}")
-        assert waiting <= 200_000
+        assert 150_000 < waiting <= 200_000
         assert ended["shed:queue"] > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 import tracemalloc
 
 import pytest
@@ -92,6 +93,39 @@ def test_waiting_for_a_slot_counts_against_the_deadline() -> None:
             one = client(engine.url, connections=1)
             answers = await asyncio.gather(*(one.send(CALL, deadline=0.2) for _ in range(3)))
             assert [answer.failure for answer in answers] == ["timeout"] * 3
+            await one.aclose()
+
+    uvloop.run(main())
+
+
+def test_time_in_which_we_were_held_up_ourselves_does_not_count() -> None:
+    async def main() -> None:
+        async def behave(connection: Connection) -> None:
+            await connection.request()
+            await asyncio.sleep(0.4)
+            await connection.send(reply(b"{}"))
+
+        async with Engine(behave) as engine:
+            one = client(engine.url)
+            asyncio.get_running_loop().call_later(0.15, time.sleep, 1.2)
+            answer = await one.send(CALL, deadline=1.0)
+            assert (answer.failure, answer.body) == (None, b"{}")
+            await one.aclose()
+
+    uvloop.run(main())
+
+
+def test_a_call_that_hangs_ends_though_we_are_held_up_again_and_again() -> None:
+    async def main() -> None:
+        async with Engine(FAULTS["hang"]) as engine:
+            one, began = client(engine.url), time.monotonic()
+            call = asyncio.ensure_future(one.send(CALL, deadline=0.3))
+            while not call.done():
+                assert time.monotonic() - began < 10.0
+                time.sleep(0.2)  # noqa: ASYNC251 - this is what holds us up
+                await asyncio.sleep(0.001)
+            assert call.result().failure == "timeout"
+            assert time.monotonic() - began > 0.5  # once the deadline, and as much again: less is none of ours
             await one.aclose()
 
     uvloop.run(main())
