@@ -30,7 +30,7 @@ from proxy.demo.weights import WeightsError
 from proxy.ledger.cells import number
 
 _PROBING = 120.0
-_SETTLING = 600.0
+_SETTLING = 300.0  # without any progress; how long all of it takes is the machine's business
 _EVERY = 1.0
 _LONG = 40
 _LINE_EVERY = 15.0  # where there is no terminal
@@ -125,8 +125,8 @@ def _drive(proxy: ProxyProcess, trio: Trio, requests: int, console: Console) -> 
 
     sender = threading.Thread(target=send, daemon=True)
     sender.start()
-    begun = time.monotonic()
-    limit = begun + _SETTLING
+    begun = moved = time.monotonic()
+    before: tuple[int, float] | None = None
     last, next_line = "", 0.0
     with Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else ExitStack() as live:
         while not failure:
@@ -141,9 +141,12 @@ def _drive(proxy: ProxyProcess, trio: Trio, requests: int, console: Console) -> 
                 last, next_line = line, time.monotonic() + _LINE_EVERY
             if not sender.is_alive() and not open_work and report["requests"]["sampled"] >= requests:
                 break
-            if time.monotonic() > limit:
+            if before != (before := (sent[0], open_work)):
+                moved = time.monotonic()
+            if time.monotonic() > moved + _SETTLING:
+                said = "".join(f"\n  {line}" for line in proxy.log.read_text("utf-8", "replace").splitlines()[-8:])
                 raise ProxyError(
-                    f"{open_work:.0f} comparisons have not settled after {_SETTLING:.0f} s; see {proxy.log}"
+                    f"{sent[0]} of {requests} requests answered, {open_work:.0f} comparisons open, and nothing has moved for {_SETTLING:.0f} s; the proxy's log ends:{said}"
                 )
             time.sleep(_EVERY)
     if failure:

@@ -126,7 +126,7 @@ class Pipeline:
         if self._pulling:
             return  # asked again by something that ended at once: the loop below goes on
         self._pulling = True
-        while len(self._asking) < self._at_once and self._ledger.backlog < _COUNTS and not self._stopping:
+        while self._may_ask() and self._ledger.backlog < _COUNTS and not self._stopping:
             exchange = self._source.next()
             if exchange is None:
                 break
@@ -137,6 +137,16 @@ class Pipeline:
             self._asking[self._taken] = work
             work.desk.mirror(exchange, partial(self._mirrored, self._taken))
         self._pulling = False
+
+    def _may_ask(self) -> bool:
+        """Whether there is a place for one more exchange.
+
+        Where there is a single place, an exchange keeps it until it is settled: stepwise scoring reads an engine's cache as its own answer
+        has left it, and another's answer in between would have every step evaluate the prompt anew, in other arithmetic.
+        """
+        if self._at_once == 1 and not self._desk.asks_no_more:
+            return not self._open
+        return len(self._asking) < self._at_once
 
     def _take(self, exchange: Exchange) -> _Work:
         self._taken += 1

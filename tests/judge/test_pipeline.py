@@ -48,6 +48,32 @@ def test_no_more_are_asked_about_at_once_than_allowed() -> None:
     asyncio.run(main())
 
 
+def test_a_single_place_is_kept_until_all_is_settled() -> None:
+    async def main() -> None:
+        bench = Bench(3, at_once=1)
+        bench.pipeline.pull()
+        await turns()
+        assert (len(bench.desk.asked), bench.desk.judging) == (1, 1)  # answered, and being scored step by step
+        bench.desk.go_on.set()
+        await bench.pipeline.finish(5.0)
+        assert bench.book.reasons() == {"compared": 3}
+        await bench.close()
+
+    asyncio.run(main())
+
+
+def test_a_single_place_is_free_again_once_shadows_have_answered_where_no_engine_is_asked_later() -> None:
+    async def main() -> None:
+        bench = Bench(3, at_once=1)
+        bench.desk.engines = False
+        bench.pipeline.pull()
+        assert (len(bench.desk.asked), bench.desk.judging) == (3, 0)
+        await bench.pipeline.finish(5.0)
+        await bench.close()
+
+    asyncio.run(main())
+
+
 def test_what_arrives_later_is_taken_when_it_arrives() -> None:
     async def main() -> None:
         bench = Bench(0)
