@@ -63,7 +63,7 @@ def test_from_llama_cpp_a_client_gets_the_same(client: str, features: str, compa
     [
         ("openai_python", OPENAI_VLLM, 1),
         ("openai_node", OPENAI_VLLM, 1),
-        ("langchain", "tools", 1),
+        ("langchain", "tools", 0),
         ("litellm", "tools refused", 0),
     ],
 )
