@@ -162,3 +162,8 @@ def test_a_migration_that_is_killed_is_run_again(tmp_path, monkeypatch):
     schema.migrate(connection)
     assert schema.version(connection) == schema.VERSION
     connection.close()
+
+
+def test_what_a_connection_keeps_of_the_file_in_memory_is_bounded(url):
+    with Store.open(url) as writer, Store.open_read_only(url) as reader:
+        assert [store._read("PRAGMA cache_size") for store in (writer, reader)] == [[(-512,)], [(-512,)]]  # KiB
