@@ -106,6 +106,8 @@ class Reload:
     async def again(self) -> None:
         """Read again now."""
         try:
+            if self.path is not None and self.path.exists() and not self.path.is_file():
+                raise ConfigError(f"{self.path}: is not a plain file, and cannot be read again")  # a pipe would hold us
             config, changed, waiting = taken_over(self.config, self.load())
             if waiting:
                 logs.say(logger, logging.WARNING, "config_needs_restart", keys=waiting)

@@ -85,6 +85,8 @@ class Supervisor:
             await self._shut_down(keepers)
             await admin.close()
             self._close_sockets()
+            # The loop puts back what a signal does by default when it closes, and a late SIGHUP would end us with a status that looks like a fault.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
         if self._started:
             logs.say(logger, logging.INFO, "stopped")
         if self.said:
@@ -229,6 +231,7 @@ def serve(
 ) -> int:
     """Run one replica in this process; ``load`` reads the configuration's sources again. Raises ConfigError when it cannot start."""
     logs.set_up()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # whoever asks before we serve gets what is read now
     # Memory holds what clients send, keys and all: no process of this tree leaves it on disk when it crashes.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     directory = state.prepare(config)

@@ -8,6 +8,7 @@ what is not known here.
 from __future__ import annotations
 
 import re
+import stat
 import struct
 import zlib
 from collections.abc import Iterator
@@ -47,8 +48,9 @@ def lives(path: Path) -> int | None:
 
 
 def files(directory: Path) -> list[Path]:
-    """All of a directory's, oldest first. Raises OSError."""
-    return sorted(path for path in directory.iterdir() if lives(path) is not None)
+    """All of a directory's, oldest first. Raises OSError. What has such a name and is no file of its own is none of ours: opening a pipe would not end."""
+    found = sorted(path for path in directory.iterdir() if lives(path) is not None)
+    return [path for path in found if stat.S_ISREG(path.lstat().st_mode)]
 
 
 def scan(path: Path) -> Iterator[Frame]:

@@ -79,10 +79,15 @@ class Spool:
             return []
         kept: list[Kept] = []
         try:
-            for path in segment.files(self._directory):
-                kept += self._take_up(path, settled)
+            files = segment.files(self._directory)
         except OSError as error:
             self._failed("spool_unreadable", error)
+            return []
+        for path in files:
+            try:
+                kept += self._take_up(path, settled)
+            except OSError as error:  # it alone stays behind
+                logs.say(logger, logging.ERROR, "spool_file_unreadable", path=str(path), reason=error.strerror)
         if kept:
             self._next = max(self._next, kept[-1].number + 1)
             logs.say(logger, logging.WARNING, "spool_taken_up", exchanges=len(kept), bytes=self.size)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -117,9 +120,29 @@ def test_a_bad_file_keeps_the_old_configuration_and_says_what_to_mend(tmp_path: 
         assert "cannot be read" in proxy.log.read_text()
         ask(proxy, 1)
         assert proxy.metric("parhelion_sampled_total") == 6
+        os.mkfifo(proxy.config)
+        hang_up(proxy)
+        assert "is not a plain file" in proxy.log.read_text()
+        assert proxy.metric("parhelion_config_reload_failed") == 1
+        proxy.config.unlink()
         proxy.config.write_text(good)
         hang_up(proxy)
         assert proxy.metric("parhelion_config_reload_failed") == 0
+
+
+def test_signals_that_come_to_the_last_moment_do_not_change_how_it_ends(tmp_path: Path) -> None:
+    with toy() as primary, parhelion(tmp_path, primary, shadows(primary, primary)) as proxy:
+        process = proxy._process
+
+        def storm() -> None:
+            while process.poll() is None:
+                process.send_signal(signal.SIGHUP)
+                time.sleep(0.001)
+
+        with ThreadPoolExecutor(1) as pool:
+            storming = pool.submit(storm)
+            assert proxy.stop() == 0
+            storming.result(timeout=30)
 
 
 def test_what_needs_a_restart_is_named_and_stays_as_it_is(tmp_path: Path) -> None:

@@ -146,6 +146,52 @@ def test_files_of_other_names_and_strangers_bytes_are_left_alone(tmp_path: Path)
     assert spool.number("x1") is not None
 
 
+@pytest.mark.parametrize("kind", ["pipe", "directory", "link to nothing", "link to a file"])
+def test_what_is_no_file_of_its_own_is_left_alone_and_keeps_nothing_from_coming_back(kind: str, tmp_path: Path) -> None:
+    spool, _ = opened(tmp_path / "s")
+    write(spool, 1)
+    killed(spool)
+    stranger = tmp_path / "s" / segment.name(1, 0)
+    match kind:
+        case "pipe":
+            os.mkfifo(stranger)
+        case "directory":
+            stranger.mkdir()
+        case "link to nothing":
+            stranger.symlink_to("nowhere")
+        case _:
+            (tmp_path / "mine").write_text("not yours")
+            stranger.symlink_to(tmp_path / "mine")
+    again, ids = opened(tmp_path / "s")
+    assert ids == ["x1"]
+    write(again, 2)
+    assert not again.skipped
+    assert stranger.name in names(tmp_path / "s")
+
+
+def test_a_file_that_cannot_be_read_stays_behind_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in (1, 2):
+        spool, _ = opened(tmp_path / "s", max_bytes=1 << 20)
+        write(spool, number)
+        killed(spool)
+    first = names(tmp_path / "s")[0]
+    scan = segment.scan
+
+    def failing(path: Path) -> object:
+        if path.name == first:
+            raise OSError(5, "Input/output error")
+        return scan(path)
+
+    monkeypatch.setattr(segment, "scan", failing)  # a disk that fails in one place
+    again, ids = opened(tmp_path / "s")
+    assert ids == ["x2"]
+    assert "spool_file_unreadable" in caplog.text
+    write(again, 3)
+    assert not again.skipped
+
+
 def test_a_disk_that_is_full_or_cannot_be_written_stops_nothing_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
