@@ -101,8 +101,11 @@ class Spool:
         except OSError as error:
             self._release_lock()
             busy = isinstance(error, BlockingIOError)
-            why = "in use by another parhelion: give each its own spool.path" if busy else error.strerror
-            logs.say(logger, logging.ERROR, "spool_unusable", path=str(directory), reason=why)
+            why, mend = error.strerror, "name a directory that can be written as spool.path, or write spool: null"
+            if busy:
+                why, mend = "in use by another parhelion", "give each its own spool.path"
+            said = {"path": str(directory), "reason": why, "remedy": f"{mend}; until then exchanges are not kept"}
+            logs.say(logger, logging.ERROR, "spool_unusable", **said)
             self._retry_at = time.monotonic() + _RETRY
             return False
         return True

@@ -218,6 +218,7 @@ def test_a_place_that_cannot_be_used_is_said_and_tried_again(tmp_path: Path, cap
     write(spool, 1)
     assert (ids, spool.skipped["error"], spool.number("x1")) == ([], 1, None)
     assert "spool_unusable" in caplog.text
+    assert "or write spool: null" in str(vars(caplog.records[0]))
     (tmp_path / "s").unlink()
     spool._retry_at = 0.0
     spool.tidy()
@@ -233,6 +234,7 @@ def test_two_cannot_share_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     write(other, 2)
     assert other.skipped["error"] == 1
     assert "spool_unusable" in caplog.text
+    assert "give each its own spool.path" in str(vars(caplog.records[0]))
     spool.close()
 
 
