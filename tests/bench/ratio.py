@@ -20,7 +20,7 @@ LEAST_SHARE = 0.99
 
 
 class Verdict(Enum):
-    """What a bound makes of an interval. ``UNDECIDED``: the ratio lies beyond the bound, its interval does not wholly. ``SHOWN``: there is no bound."""
+    """What a bound makes of an interval. ``UNDECIDED``: the ratio lies beyond the bound, its interval does not wholly; or it has no interval. ``SHOWN``: there is no bound."""
 
     MET = "met"
     UNDECIDED = "undecided"
@@ -56,7 +56,7 @@ def at_most(interval: Interval, bound: float, share: float = 1.0) -> Verdict:
         return Verdict.VOID
     if interval.low > bound:
         return Verdict.NOT_MET
-    return Verdict.UNDECIDED if interval.ratio > bound else Verdict.MET
+    return Verdict.MET if interval.ratio <= bound and interval.high < math.inf else Verdict.UNDECIDED
 
 
 def at_least(interval: Interval, bound: float, share: float = 1.0) -> Verdict:
@@ -65,4 +65,4 @@ def at_least(interval: Interval, bound: float, share: float = 1.0) -> Verdict:
         return Verdict.VOID
     if interval.high < bound:
         return Verdict.NOT_MET
-    return Verdict.UNDECIDED if interval.ratio < bound else Verdict.MET
+    return Verdict.MET if interval.ratio >= bound and interval.low > 0.0 else Verdict.UNDECIDED

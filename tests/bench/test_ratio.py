@@ -54,6 +54,11 @@ def test_a_ratio_fails_only_with_its_whole_interval(low: float, ratio: float, hi
     assert at_least(Interval(1 / ratio, 1 / high, 1 / low, 9), 1 / 0.65) is verdict
 
 
+def test_one_pair_decides_nothing() -> None:
+    assert at_most(of_pairs([1.0], [10.0]), 0.65) is Verdict.UNDECIDED
+    assert at_least(of_pairs([10.0], [1.0]), 0.65) is Verdict.UNDECIDED
+
+
 @pytest.mark.parametrize(("share", "verdict"), [(0.99, Verdict.MET), (0.9899, Verdict.VOID), (0.0, Verdict.VOID)])
 def test_a_row_is_void_when_the_shadow_was_not_read(share: float, verdict: Verdict) -> None:
     assert at_most(Interval(0.1, 0.1, 0.1, 9), 0.65, share) is verdict
