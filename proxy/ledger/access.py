@@ -83,7 +83,8 @@ def _token_refusal(token: str, authorization: str | None) -> Refusal | None:
 def hostname(host: str) -> str:
     """Return a Host header's value without its port and brackets."""
     if host.startswith("["):
-        return host[1:].partition("]")[0]
+        name, _, rest = host[1:].partition("]")
+        return name if rest[:1] in ("", ":") else host
     return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 

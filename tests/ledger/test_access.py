@@ -64,6 +64,11 @@ def test_without_a_token_the_network_gets_what_is_public_and_the_reason():
     assert "admin_token" in refused.text
 
 
+@pytest.mark.parametrize("host", ["[::1].evil.example", "[127.0.0.1]x", "[localhost]@evil.example:80"])
+def test_what_goes_on_behind_brackets_is_no_loopback_name(host):
+    assert refusal(LOCAL, "report", host, None).status == 421
+
+
 @given(st.text(), st.text())
 def test_no_header_raises(host, authorization):
     refusal(LOCAL, "report", host, authorization)
