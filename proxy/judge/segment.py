@@ -19,8 +19,11 @@ from proxy.traffic.wire import MAX_FRAME
 
 _HEADER = struct.Struct("<IIQ")
 HEADER = _HEADER.size
-_NAME = re.compile(r"([0-9a-f]{16})\.(\d{1,4})\.spool")
+_NAME = re.compile(r"([0-3][0-9a-f]{15})\.(\d{1,4})\.spool")
 _READ = 1 << 20
+_NUMBERS = (
+    1 << 62
+)  # they begin as nanoseconds since 1970; a larger one is not ours, and SQLite takes none from 2**63 on
 
 
 class Frame(NamedTuple):
@@ -59,7 +62,7 @@ def scan(path: Path) -> Iterator[Frame]:
         offset = 0
         while len(head := file.read(HEADER)) == HEADER:
             length, check, number = _HEADER.unpack(head)
-            if length > MAX_FRAME:
+            if length > MAX_FRAME or number >= _NUMBERS:
                 return
             payload = file.read(length)
             if len(payload) < length or check != _sum(number, payload):

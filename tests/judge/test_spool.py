@@ -169,6 +169,17 @@ def test_what_is_no_file_of_its_own_is_left_alone_and_keeps_nothing_from_coming_
     assert stranger.name in names(tmp_path / "s")
 
 
+def test_a_number_that_none_of_ours_can_have_is_not_believed(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    payload = encode_frame(exchange(1))[4:]
+    for name, number in ((segment.name(5, 0), 2**64 - 1), (segment.name(2**64 - 1, 0), 7)):
+        (tmp_path / "s" / name).write_bytes(segment.header(number, payload) + payload)
+    spool, ids = opened(tmp_path / "s")
+    assert ids == []
+    write(spool, 2)
+    assert 0 < spool.number("x2") < 2**62  # type: ignore[operator]  # it is kept
+
+
 def test_a_file_that_cannot_be_read_stays_behind_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
