@@ -11,6 +11,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -73,6 +74,8 @@ class Ledger:
         self.in_flight: Counter[str] = Counter()
         self._writing = asyncio.Lock()
         self._writer: asyncio.Future[None] | None = None
+        # The store does one thing at a time; more threads would wait for it, each with a heap of its own.
+        self._thread = ThreadPoolExecutor(1, "store")
 
     @property
     def backlog(self) -> int:
@@ -210,7 +213,7 @@ class Ledger:
             self._owed.update(shed_of(batch))
             return False
         try:
-            await asyncio.to_thread(self._commit, [*self._owed.elements(), *batch], self._learned())
+            await self._aside(self._commit, [*self._owed.elements(), *batch], self._learned())
             self._owed.clear()
         except StoreError as error:
             logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=len(batch))
@@ -290,16 +293,20 @@ class Ledger:
             async with self._writing:
                 if not self._owed or self._closing:  # what is owed is settled, though the store does not know it yet
                     try:
-                        return await asyncio.to_thread(work)
+                        return await self._aside(work)
                     except StoreError as error:
                         logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=0)
                         return None
             await asyncio.sleep(_RETRY)
 
+    async def _aside(self, work: Callable[..., T], *given: object) -> T:
+        """Do something with the store off the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
+
     async def look(self) -> None:
         """See that the store is still there and still ours."""
         try:
-            await asyncio.to_thread(self.store.check)
+            await self._aside(self.store.check)
         except StoreError as error:
             logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=0)
 
@@ -309,7 +316,7 @@ class Ledger:
         gone, self.spool.gone = self.spool.gone, []
         for number, (first, last) in enumerate(gone):
             try:
-                await asyncio.to_thread(self.store.forget_spooled, first, last)
+                await self._aside(self.store.forget_spooled, first, last)
             except StoreError:
                 self.spool.gone += gone[number:]
                 return
@@ -317,14 +324,14 @@ class Ledger:
     async def too_large(self) -> bool:
         """Whether the store has passed its bound by so much that it should not wait for its turn."""
         try:
-            return await asyncio.to_thread(self.store.over, self._max_bytes)
+            return await self._aside(self.store.over, self._max_bytes)
         except StoreError:
             return False
 
     async def purge(self) -> None:
         """Apply retention."""
         try:
-            gone = await asyncio.to_thread(self.store.purge, time.time(), self._keep, self._max_bytes)
+            gone = await self._aside(self.store.purge, time.time(), self._keep, self._max_bytes)
         except StoreError as error:
             logs.say(logger, logging.ERROR, "purge_failed", reason=error.reason)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 from proxy.config import Config, Primary, Records, Shadow, Spool
@@ -177,6 +178,24 @@ def test_a_traffic_process_that_dies_while_there_is_no_judge_is_accounted_for(tm
         await ledger.bury_strays(tmp_path, set())
         assert {tuple(key)[3]: n for key, n in ledger.store.counts().items()} == {"lost_on_crash": 6}
         traffic["living"].close()
+        await ledger.close()
+
+    asyncio.run(main())
+
+
+def test_whatever_waits_for_the_store_waits_on_one_thread(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = config(tmp_path, "a")
+        ledger = Ledger(settings, JudgeMetrics(settings))
+        before = set(threading.enumerate())
+        with ledger.store._lock:
+            waiting = [
+                asyncio.ensure_future(one()) for one in (ledger.look, ledger.too_large, ledger.purge, ledger.adopt)
+            ]
+            await asyncio.sleep(0.1)
+            assert not any(one.done() for one in waiting)
+            assert len(set(threading.enumerate()) - before) == 1
+        await asyncio.wait_for(asyncio.gather(*waiting), 20)
         await ledger.close()
 
     asyncio.run(main())
