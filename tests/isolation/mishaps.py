@@ -27,6 +27,7 @@ PRIMARY_FAULTS = ("cut", "garbage", "half_close", "reset", "server_error", "sile
 DISK_FAULTS = ("full", "readonly", "slow 300", "")
 ROLES = ("traffic", "judge")
 _IDLE = 5.5  # longer than connections to the primary are kept
+_WORD = 2.5  # a judge that was just begun says in that time what it knows, and no longer what the one before it knew
 
 
 class Mishaps:
@@ -123,8 +124,11 @@ def mixed(
         end = began + seconds * number / rounds - _IDLE
         uvloop.run(_round(proxy.clients, wanted, found.good, mishaps, end, longest_stop, per_second))
         seen = settled(proxy, None, 90)
-        shadow.become("well")  # and its connections are closed
         until(lambda: processes.pid("judge") > 1)
+        time.sleep(_WORD)
+        proxy.wait_known(["primary", "cand"], 60)
+        for engine in (primary, shadow):
+            engine.become("well")  # and its connections are closed: a judge keeps one of each, once it has asked
         time.sleep(_IDLE)
         for role, held in found.rests.items():
             held.look(time.monotonic() - began, processes.pid(role))

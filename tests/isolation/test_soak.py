@@ -24,6 +24,9 @@ BUDGET = {
     "judge": LIMITS["queue_bytes"] + LIMITS["in_flight"] * 4 * LIMITS["capture_bytes"],
 }
 ALLOWANCE = 64 * MIB
+#: What a process may hold at rest beyond the most it held at rest in the first half of the rounds. A judge is killed in most rounds: what its latest life
+#: holds goes by how full its queue was, of which the allocator keeps some. That a judge does not grow while it lives is row 11.
+SLACK = {"traffic": lambda start: start // 50, "judge": lambda _: LIMITS["queue_bytes"]}
 LENGTHS = [
     pytest.param(120.0, marks=pytest.mark.slow, id="short"),
     pytest.param(1800.0, marks=[pytest.mark.soak, pytest.mark.timeout(2700)], id="long"),
@@ -102,8 +105,9 @@ def test_everything_returns_to_the_start_after_faults_of_every_kind(
     )
     assert (found.good.failed, found.good.wrong) == (0, [])
     assert sum(found.ended.values()) == found.received
-    for held in found.rests.values():
+    for role, held in found.rests.items():
         # The start is what a process holds once it has met every kind of work, which a judge just restarted has not.
         start, (_, memory, files, _) = held.rows[: len(held.rows) // 2], held.rows[-1]
         assert files <= max(row[2] for row in start)
-        assert memory <= max(row[1] for row in start) * 1.02
+        most = max(row[1] for row in start)
+        assert memory <= most + SLACK[role](most)
