@@ -174,14 +174,22 @@ class Judge:
         purged = time.monotonic()
         while True:
             await asyncio.sleep(_SNAPSHOT_EVERY)
-            self._snapshot()
-            await self.ledger.look()
-            await self.ledger.tidy()
-            await self.ledger.bury_strays(self.state / "counters", self.intake.connected())
-            since = time.monotonic() - purged
-            if since > _PURGE_EVERY or (since > _PURGE_SOONEST and await self.ledger.too_large()):
-                await self.ledger.purge()
-                purged = time.monotonic()
+            try:
+                purged = await self._look_after(purged)
+            except Exception:  # what fails once must not end it: without it nothing is shown or purged any more
+                logger.exception("housekeeping_failed")
+
+    async def _look_after(self, purged: float) -> float:
+        """Everything that is due; returns when the store was purged last (monotonic seconds)."""
+        self._snapshot()
+        await self.ledger.look()
+        await self.ledger.tidy()
+        await self.ledger.bury_strays(self.state / "counters", self.intake.connected())
+        since = time.monotonic() - purged
+        if since > _PURGE_EVERY or (since > _PURGE_SOONEST and await self.ledger.too_large()):
+            await self.ledger.purge()
+            return time.monotonic()
+        return purged
 
     def _snapshot(self) -> None:
         self.engines.report()

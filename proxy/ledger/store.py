@@ -235,16 +235,18 @@ class Store:
 
     def forget_spooled(self, first: int, last: int) -> None:
         """Drop a range of numbers that the spool holds no more. Raises StoreError."""
-        with self._transaction() as connection:
-            connection.execute("DELETE FROM spooled WHERE number BETWEEN ? AND ?", (first, last))
-        self._kept.forget_spooled(first, last)
+        with self._lock:
+            with self._transaction() as connection:
+                connection.execute("DELETE FROM spooled WHERE number BETWEEN ? AND ?", (first, last))
+            self._kept.forget_spooled(first, last)
 
     def put_footprint(self, id: str, fields: Mapping[str, Any], time: float) -> None:  # noqa: A002 - the contract's word
         """Keep a stack's footprint (plain JSON values) under its id; the first time stays. Raises StoreError."""
-        with self._transaction() as connection:
-            row = (id, time, msgspec.json.encode(bounded_values(fields)).decode())
-            connection.execute("INSERT INTO footprints VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row)
-        self._kept.take_footprint(row)
+        row = (id, time, msgspec.json.encode(bounded_values(fields)).decode())
+        with self._lock:
+            with self._transaction() as connection:
+                connection.execute("INSERT INTO footprints VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row)
+            self._kept.take_footprint(row)
 
     def footprint(self, id: str) -> dict[str, Any] | None:  # noqa: A002 - the contract's word
         """Look a footprint up by its id. Raises StoreError."""

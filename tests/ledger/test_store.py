@@ -141,6 +141,34 @@ def test_footprints_and_events(store):
     assert store.events(since=1.5) == [Event(2.0, "footprint_changed", {"arm": "candidate"})]
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("forget_spooled", lambda store: store.forget_spooled(1, 2)),
+        ("take_footprint", lambda store: store.put_footprint("f1", {}, 1.0)),
+        ("take", lambda store: store.settle([shed("queue")])),
+    ],
+)
+def test_what_is_held_in_memory_changes_under_the_lock_of_the_file(store, monkeypatch, name, change):
+    free: list[bool] = []
+
+    def look(*_: object) -> None:
+        def attempt() -> None:
+            if store._lock.acquire(blocking=False):
+                store._lock.release()
+                free.append(True)
+            else:
+                free.append(False)
+
+        thread = threading.Thread(target=attempt)
+        thread.start()
+        thread.join(10)
+
+    monkeypatch.setattr(store._kept, name, look)
+    change(store)
+    assert free == [False]
+
+
 def test_purge_by_age_and_by_size_keeps_the_counts(store, make):
     store.settle([make.compared(make.record(number)) for number in range(1000)])
     counts = store.counts()

@@ -1,0 +1,43 @@
+"""The judge process: what looks after it goes on for as long as it lives."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from proxy.config import Config, Primary, Records, Spool
+from proxy.judge.process import Judge
+
+
+def test_housekeeping_goes_on_after_something_in_it_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("proxy.judge.process._SNAPSHOT_EVERY", 0.01)
+
+    async def main() -> None:
+        records, spool = Records(url=f"sqlite:///{tmp_path / 'r.db'}"), Spool(path=str(tmp_path / "spool"))
+        judge = Judge(Config(primary=Primary(url="http://p"), state=str(tmp_path), records=records, spool=spool), "j0")
+        look, looks, again = judge.ledger.look, 0, asyncio.Event()
+
+        async def fails_once() -> None:
+            nonlocal looks
+            looks += 1
+            if looks == 1:
+                raise RuntimeError("once")
+            await look()
+            again.set()
+
+        monkeypatch.setattr(judge.ledger, "look", fails_once)
+        keeping = asyncio.ensure_future(judge._housekeeping())
+        async with asyncio.timeout(20):
+            await again.wait()
+        keeping.cancel()
+        await asyncio.wait([keeping])
+        await judge.ledger.close()
+        judge.spool.close()
+        await judge.engines.close()
+
+    asyncio.run(main())
+    assert caplog.text.count("housekeeping_failed") == 1
