@@ -11,6 +11,7 @@ import gc
 import logging
 import sys
 import time
+import traceback
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
@@ -67,6 +68,8 @@ class Judge:
         self.desk = self._desk()
         self.pipeline = Pipeline(self.intake, self.desk, self.ledger, at_once=config.limits.in_flight, room=room)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._stop: asyncio.Event | None = None
+        self._broken = False
         self._watching: asyncio.Task[None] | None = None
         self._turn(switch)
 
@@ -95,6 +98,9 @@ class Judge:
         gc.set_threshold(*_COLLECT)
         sys.setswitchinterval(_SWITCH)
         ready()
+        self._stop = stop
+        if self._broken:
+            stop.set()
         try:
             await stop.wait()
         finally:
@@ -110,7 +116,7 @@ class Judge:
             self.spool.close()
             await self.engines.close()
             self._snapshot()
-        return 0
+        return 1 if self._broken else 0
 
     def reconfigure(self, config: Config, switch: Switch) -> None:
         """Work by another configuration or switch from the next exchange on; what is begun ends as it began, unless it was switched off.
@@ -167,8 +173,20 @@ class Judge:
     def _keep(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Stop when a part of the judge has failed: half a judge would go on for ever doing nothing, a new one takes up what is in the spool."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            # Where it failed, without its words: they may quote what a client sent.
+            where = "".join(traceback.format_tb(error.__traceback__))
+            logs.say(logger, logging.ERROR, "judge_broken", error=type(error).__name__, where=where)
+            self._broken = True
+            if self._stop is not None:
+                self._stop.set()
 
     async def _housekeeping(self) -> None:
         purged = time.monotonic()

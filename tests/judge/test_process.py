@@ -41,3 +41,23 @@ def test_housekeeping_goes_on_after_something_in_it_failed(
 
     asyncio.run(main())
     assert caplog.text.count("housekeeping_failed") == 1
+
+
+@pytest.mark.parametrize(("part", "work"), [("pipeline", "compare"), ("ledger", "run"), ("engines", "watch")])
+def test_a_judge_of_which_a_part_has_failed_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, part: str, work: str
+) -> None:
+    async def main() -> int:
+        records, spool = Records(url=f"sqlite:///{tmp_path / 'r.db'}"), Spool(path=str(tmp_path / "spool"))
+        judge = Judge(Config(primary=Primary(url="http://p"), state=str(tmp_path), records=records, spool=spool), "j0")
+
+        async def fails() -> None:
+            raise RuntimeError("what a client said")
+
+        monkeypatch.setattr(getattr(judge, part), work, fails)
+        async with asyncio.timeout(30):
+            return await judge.run(lambda: None, asyncio.Event())
+
+    assert asyncio.run(main()) == 1
+    assert caplog.text.count("judge_broken") == 1
+    assert "what a client said" not in caplog.text
