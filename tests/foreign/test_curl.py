@@ -25,7 +25,7 @@ CHAT = {
 JSON = ["-H", "Content-Type: application/json"]
 #: A hop's own, or of the moment.
 NOT_COMPARED = {"date", "connection", "keep-alive"}
-WANTED = ("response_code", "content_type", "exitcode", "num_connects", "size_upload")
+WANTED = ("response_code", "content_type", "exitcode", "num_connects")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,9 @@ def asked(url: str, case: Case, folder: Path) -> dict[str, Any]:
     content = b"" if "-I" in words else body.read_bytes()  # for a HEAD curl writes the head there
     timed = b'"timings"' in content
     heads = [fields(one, "--http1.0" in words, timed) for one in head.read_bytes().split(b"\r\n\r\n") if one]
-    return {name: said[name] for name in WANTED} | {"heads": heads, "body": read(content)}
+    wanted = {name: said[name] for name in WANTED} | {"heads": heads, "body": read(content)}
+    # curl stops sending when a refusal comes first, after as much as it happened to have sent.
+    return wanted if said["response_code"] >= 400 else wanted | {"size_upload": said["size_upload"]}
 
 
 def fields(head: bytes, old: bool, timed: bool) -> list[str]:
