@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from engines import canary
 from engines.capabilities import Capabilities, Finding, remedy
 from engines.dialect import Call, Defaults, Dialect, DialectError, Endpoint, Fetch, Json
-from engines.facts import Facts, as_object, gather, get
+from engines.facts.gather import gather
+from engines.facts.reading import Facts, as_object, get
 from engines.footprint import Footprint, make
 from proxy.compare.token_stream import Reply, Token, TokenStream
 

@@ -1,10 +1,10 @@
-"""What the routes of recorded engines say of their stacks."""
+"""What the routes of engines say of their stacks: recorded ones, and one route at a time."""
 
 import asyncio
 import json
 
 from engines.dialect import Defaults
-from engines.facts import gather
+from engines.facts.gather import gather
 
 
 def collect(fetch, engine, entry, defaults=Defaults()):  # noqa: B008 - frozen

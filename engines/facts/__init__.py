@@ -1,0 +1,1 @@
+"""What engines' own routes say of their stacks: one small file per engine, ``gather`` to ask, ``reading`` for what they share."""
