@@ -74,13 +74,20 @@ class Scored(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Sampling values an engine uses when the request omits them; None where the documents do not say."""
+    """Values an engine uses when the request omits them; None where neither its routes nor its documents say.
+
+    ``max_tokens_chat`` and ``max_tokens_completions`` are numbers only: an engine that goes on to the end of its context has None there.
+    """
 
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
     max_tokens_completions: int | None = None
+    max_tokens_chat: int | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ that a canary can show.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
+from dataclasses import replace as replace_fields
 from statistics import median
 from typing import Any
 
@@ -25,6 +27,9 @@ from proxy.compare.token_stream import Reply, Token, TokenStream
 _PATHS = {Endpoint.CHAT: "/v1/chat/completions", Endpoint.COMPLETIONS: "/v1/completions"}
 #: A decode and a prefill of one model differ by at most a few tenths of a nat (bf16); beyond this they are not the same model.
 _SAME_MODEL = 2.0
+#: Sampling defaults by name, as ``declare`` gives them too.
+_SAMPLING = tuple(one.name for one in fields(Defaults))
+_WHOLE = ("top_k", "max_tokens_completions", "max_tokens_chat")
 
 
 class Probe(Struct, frozen=True):
@@ -257,16 +262,9 @@ def _with_mode(seen: Capabilities, dialect: Dialect, facts: Facts, declared: Map
 
 def _declared_defaults(known: Defaults, declared: Mapping[str, Any]) -> Defaults:
     """Let ``declare`` say sampling defaults that no route shows."""
-
-    def number(name: str, otherwise: float | None) -> float | None:
-        value = declared.get(name)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else otherwise
-
-    top_k = number("top_k", known.top_k)
-    return Defaults(
-        temperature=number("temperature", known.temperature),
-        top_p=number("top_p", known.top_p),
-        top_k=None if top_k is None else int(top_k),
-        min_p=number("min_p", known.min_p),
-        max_tokens_completions=known.max_tokens_completions,
-    )
+    said: dict[str, Any] = {
+        name: int(value) if name in _WHOLE else float(value)
+        for name in _SAMPLING
+        if isinstance(value := declared.get(name), int | float) and not isinstance(value, bool)
+    }
+    return replace_fields(known, **said)

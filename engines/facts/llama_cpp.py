@@ -25,4 +25,4 @@ async def read(fetch: Fetch, facts: Facts) -> None:
     facts.inferred["prefix_caching"] = True
     facts.inferred["tensor_parallel"] = 1
     facts.context_length = whole(settings.get("n_ctx")) or facts.context_length
-    sampling(facts, values)
+    sampling(facts, values | {"repetition_penalty": values.get("repeat_penalty")})

@@ -8,14 +8,15 @@ no error: the fact stays unknown.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engines.dialect import Answer, Call, Defaults, Fetch, Json
 from engines.lenient_json import NotJson, loads
 
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-_SAMPLING = ("temperature", "top_p", "top_k", "min_p")
+_NEUTRAL = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+_SAMPLING = ("temperature", "top_p", "top_k", "min_p", *_NEUTRAL)
 
 
 @dataclass(slots=True)
@@ -55,19 +56,14 @@ def metric_labels(answer: Answer, name: str) -> dict[str, str]:
 
 def sampling(facts: Facts, values: Json) -> None:
     """Take an engine's sampling defaults from what holds them: a fact, and what the probe fills a client's gaps with."""
-    known = {name: round(float(values[name]), 6) for name in _SAMPLING if _is_number(values.get(name))}
+    known: dict[str, Any] = {name: round(float(values[name]), 6) for name in _SAMPLING if _is_number(values.get(name))}
     if not known:
         return
     if "top_k" in known:
         known["top_k"] = int(known["top_k"])
-    facts.probed["sampling_defaults"] = known
-    facts.defaults = Defaults(
-        temperature=known.get("temperature", facts.defaults.temperature),
-        top_p=known.get("top_p", facts.defaults.top_p),
-        top_k=int(known["top_k"]) if "top_k" in known else facts.defaults.top_k,
-        min_p=known.get("min_p", facts.defaults.min_p),
-        max_tokens_completions=facts.defaults.max_tokens_completions,
-    )
+    # A penalty that does nothing is no part of a stack: engines differ in whether they list it.
+    facts.probed["sampling_defaults"] = {name: value for name, value in known.items() if value != _NEUTRAL.get(name)}
+    facts.defaults = replace(facts.defaults, **known)
 
 
 def part(value: Json, name: str) -> Json:

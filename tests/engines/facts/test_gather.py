@@ -58,7 +58,8 @@ def test_llama_cpp(recorded, scripted):
     assert facts.probed["dtype"] is None
     assert facts.probed["model"] == "smollm2-135m-q4_1.gguf"
     assert facts.probed["sampling_defaults"] == {"temperature": 0.8, "top_p": 0.95, "top_k": 40, "min_p": 0.05}
-    assert facts.defaults == Defaults(temperature=0.8, top_p=0.95, top_k=40, min_p=0.05)
+    penalties = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+    assert facts.defaults == Defaults(temperature=0.8, top_p=0.95, top_k=40, min_p=0.05, **penalties)
     assert facts.context_length == 2048
 
 
