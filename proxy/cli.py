@@ -16,7 +16,8 @@ from cyclopts import App, Parameter
 
 from proxy.app.engine_commands import engine
 from proxy.config import Config
-from proxy.config_load import ConfigError, load, without_effect
+from proxy.config_file import ConfigError
+from proxy.config_load import load, without_effect
 
 
 def _version() -> str:

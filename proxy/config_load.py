@@ -32,9 +32,9 @@ from proxy.config import (
     Timeouts,
     Verdict,
 )
+from proxy.config_file import ConfigError, Tree, read_file
 from proxy.ledger.access import OPEN, PAGES
 
-Tree = dict[str, Any]
 PREFIX = "PARHELION__"
 
 _UNITS_TIME = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -77,32 +77,9 @@ _SECTIONS: dict[str, type] = {
 }  # fmt: skip
 
 
-class ConfigError(Exception):
-    """The configuration cannot be used; the text is one line for a person."""
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML's safe subset, minus its habit of letting a repeated key win silently."""
-
-
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:
-    seen: set[Any] = set()
-    for key_node, _ in node.value:
-        key = loader.construct_object(key_node)
-        if not isinstance(key, str):
-            raise ConfigError(f"line {key_node.start_mark.line + 1}: the key {key!r} is not text; quote it")
-        if key in seen:
-            raise ConfigError(f"line {key_node.start_mark.line + 1}: the key {key!r} is given twice; keep one")
-        seen.add(key)
-    return {str(key): value for key, value in loader.construct_mapping(node, deep=True).items()}
-
-
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-
 def load(path: Path | None, environment: Mapping[str, str], flags: Tree, *, secrets: bool = True) -> Config:
     """Make the configuration. ``flags`` is a tree of the same shape as the file; without ``secrets`` no key of an engine or of ours is looked up. Raises ConfigError."""
-    tree = _read(path) if path is not None else {}
+    tree = read_file(path) if path is not None else {}
     _overlay(tree, _from_environment(environment))
     _overlay(tree, flags)
     tree = _expand(tree if secrets else _without_secrets(tree), "", environment)
@@ -111,31 +88,6 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Tree, *, secr
     except msgspec.ValidationError as error:
         raise ConfigError(_explain(str(error), tree)) from None
     return checked(config)
-
-
-def _read(path: Path) -> Tree:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"{path}: cannot be read: {reason}") from None
-    try:
-        tree = yaml.load(text, Loader=_Loader)  # noqa: S506 - a subclass of SafeLoader
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
-    except RecursionError:
-        raise ConfigError(f"{path}: is nested too deep to be a configuration") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" line {mark.line + 1}" if mark else ""
-        raise ConfigError(
-            f"{path}:{where} is not YAML: {getattr(error, 'problem', None) or 'see a YAML checker'}"
-        ) from None
-    if tree is None:
-        return {}
-    if not isinstance(tree, dict):
-        raise ConfigError(f"{path}: must be a mapping of keys such as `primary:`, not a {type(tree).__name__}")
-    return tree
 
 
 def _from_environment(environment: Mapping[str, str]) -> Tree:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from proxy import config as declared
 from proxy.config import Config
-from proxy.config_load import _SIZES, _TIMES, ConfigError, load, without_effect
+from proxy.config_file import ConfigError
+from proxy.config_load import _SIZES, _TIMES, load, without_effect
 
 MINIMAL = {"primary": {"url": "http://127.0.0.1:9"}}
 
@@ -225,12 +226,22 @@ def test_keys_without_effect_are_named() -> None:
         ("listen: a:1\nlisten: b:2\n", "line 2: the key 'listen' is given twice"),
         ("1: x\n", "line 1: the key 1 is not text"),
         ("a: !!python/object/apply:os.system [true]\n", "is not YAML"),
+        ("a: &a [*a]\n", "more than 100,000 values once its aliases are written out"),
+        (
+            "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{'*a' + str(n - 1) + ', '}*a{n - 1}]\n" for n in range(1, 40)),
+            "more than 100,000 values once its aliases are written out",
+        ),
     ],
 )
 def test_files_that_are_no_configuration(tmp_path: Path, text: str, expected: str) -> None:
     with pytest.raises(ConfigError, match=r"parhelion\.yaml") as caught:
         load(write(tmp_path, text), {}, {})
     assert expected in str(caught.value)
+
+
+def test_an_alias_says_a_part_again(tmp_path: Path) -> None:
+    text = "primary: {url: 'http://a', declare: &same {gpu: H200}}\nshadows: [{name: s, url: 'http://b', declare: *same}]\n"
+    assert load(write(tmp_path, text), {}, {}).shadows[0].declare == {"gpu": "H200"}
 
 
 def test_a_missing_file_is_said(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.app import switch_file
 from proxy.config import Config, Shadow
-from proxy.config_load import ConfigError
+from proxy.config_file import ConfigError
 from proxy.switch import ON, Switch, mirrored
 
 CONFIG = Config(shadows=(Shadow("a", "http://a"), Shadow("b", "http://b")))

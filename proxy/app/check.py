@@ -26,7 +26,8 @@ from engines.probe import Probe, probe
 from engines.registry import NAMES, detect, dialect
 from proxy.app.reporting import write_json
 from proxy.config import Config
-from proxy.config_load import ConfigError, check_url
+from proxy.config_file import ConfigError
+from proxy.config_load import check_url
 from proxy.ledger.sources import open_ledgers
 
 _SECONDS = 60.0

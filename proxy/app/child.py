@@ -21,7 +21,7 @@ import uvloop
 from proxy import logs
 from proxy.app.orders import Assignment, Order, Orders, read_assignment
 from proxy.app.state import hold_judge
-from proxy.config_load import ConfigError
+from proxy.config_file import ConfigError
 from proxy.switch import mirrored
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)

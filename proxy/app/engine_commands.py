@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from proxy.config_load import ConfigError
+from proxy.config_file import ConfigError
 
 engine = App(name="engine", help="Start an engine with logprobs ready.")
 

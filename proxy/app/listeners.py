@@ -8,7 +8,8 @@ from __future__ import annotations
 import errno
 import socket
 
-from proxy.config_load import ConfigError, address
+from proxy.config_file import ConfigError
+from proxy.config_load import address
 
 _BACKLOG = 4096  # Envoy's and HAProxy's order; the kernel caps it at net.core.somaxconn
 

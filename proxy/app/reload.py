@@ -19,7 +19,8 @@ from msgspec.structs import asdict, replace
 
 from proxy import logs
 from proxy.config import Config
-from proxy.config_load import ConfigError, checked
+from proxy.config_file import ConfigError
+from proxy.config_load import checked
 
 logger = logging.getLogger("parhelion")
 

@@ -14,7 +14,7 @@ import orjson
 from rich.console import Console
 
 from proxy.config import Config
-from proxy.config_load import ConfigError
+from proxy.config_file import ConfigError
 from proxy.ledger.export import ExportError, export_jsonl, export_parquet
 from proxy.ledger.query import Filter
 from proxy.ledger.render import render

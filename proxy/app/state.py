@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from proxy.config import Config
-from proxy.config_load import ConfigError
+from proxy.config_file import ConfigError
 
 _LOOK = 0.05
 

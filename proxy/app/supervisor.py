@@ -24,7 +24,8 @@ from proxy.app.child_process import ChildProcess
 from proxy.app.orders import Order
 from proxy.app.reload import Reload
 from proxy.config import Config
-from proxy.config_load import ConfigError, address
+from proxy.config_file import ConfigError
+from proxy.config_load import address
 from proxy.ledger import totals
 from proxy.ledger.admin import make_admin
 from proxy.ledger.admin_server import AdminServer, listen, reads_in_c

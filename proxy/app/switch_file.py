@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from proxy import logs
-from proxy.config_load import ConfigError
+from proxy.config_file import ConfigError
 from proxy.ledger.totals import replace_file
 from proxy.switch import Switch
 

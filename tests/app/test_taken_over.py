@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from proxy.app.reload import Reload, taken_over
 from proxy.config import Config, Primary, Records, Sampling, Shadow
-from proxy.config_load import ConfigError
+from proxy.config_file import ConfigError
 
 OLD = Config(primary=Primary(url="http://p:1"), listen="127.0.0.1:8000")
 
