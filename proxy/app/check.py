@@ -35,17 +35,6 @@ _NO_TLS = {"timeout", "connect_timeout", "tls", "reset"}
 _SOURCES = "parhelion_primary_tokens_source_total"
 
 
-class Seen(Struct, frozen=True):
-    """One engine as asked: ``probe`` None when it could not be used, ``problem`` then says why."""
-
-    key: str
-    name: str
-    url: str
-    role: str
-    probe: Probe | None = None
-    problem: str | None = None
-
-
 def check(config: Config, json_file: Path | None) -> int:
     """Probe every engine of a configuration and print what was found. Exit status 1 when one cannot be compared."""
     seen = asyncio.run(_ask_all(config))
@@ -66,44 +55,6 @@ def check(config: Config, json_file: Path | None) -> int:
         write_json(json_file, _as_json(seen, problems))
     console.print("not usable as it is" if problems else "usable: every engine can be compared", highlight=False)
     return 1 if problems else 0
-
-
-async def _ask_all(config: Config) -> list[Seen]:
-    one = config.primary
-    todo = [_ask("primary", "primary", one.url, "primary", one.engine, one.api_key, None, one.declare)]
-    todo += [
-        _ask(
-            f"shadows[{number}]",
-            one.name,
-            one.url,
-            one.role,
-            one.engine,
-            one.api_key,
-            next(iter(one.models.values()), None),
-            one.declare,
-        )
-        for number, one in enumerate(config.shadows)
-    ]
-    return list(await asyncio.gather(*todo))
-
-
-async def _ask(
-    key: str,
-    name: str,
-    url: str,
-    role: str,
-    engine: str,
-    api_key: str | None,
-    model: str | None,
-    declared: Mapping[str, Any],
-) -> Seen:
-    try:
-        async with connect(url, api_key=api_key, timeout=_SECONDS) as fetch:
-            found = dialect(engine if engine != "auto" else await detect(fetch))
-            return Seen(key, name, url, role, await probe(fetch, found, model, declared))
-    except DialectError as error:
-        hint = "; or there is no TLS there: use http://" if url.startswith("https") and error.reason in _NO_TLS else ""
-        return Seen(key, name, url, role, problem=f"{error.reason}: {remedy(error.reason)}{hint}")
 
 
 def _problems(one: Seen) -> list[str]:
@@ -252,47 +203,3 @@ def _as_json(seen: list[Seen], problems: list[str]) -> dict[str, Any]:
             }
         engines.append(entry)
     return {"schema": "parhelion.check/1", "engines": engines, "problems": problems, "usable": not problems}
-
-
-def _footprint_json(print_: Footprint) -> dict[str, Any]:
-    return {field: {"value": print_.fact(field).value, "origin": print_.fact(field).origin.value} for field in FIELDS}
-
-
-def show_footprint(url: str, other: str | None, engine: str, model: str | None, *, as_json: bool) -> int:
-    """Print one footprint, or the difference of two; exit status 1 when two differ. Raises ConfigError."""
-    if engine != "auto" and engine not in NAMES:
-        raise ConfigError(f"--engine: {engine!r} is not known; choose one of {', '.join(NAMES)}")
-    urls = [url] if other is None else [url, other]
-    for one in urls:
-        check_url(one, "URL")
-    found: list[Probe] = []
-    for one in urls:
-        seen = asyncio.run(_ask("", one, one, "", engine, None, model, {}))
-        if seen.probe is None:
-            raise ConfigError(f"{one}: {seen.problem}")
-        found.append(seen.probe)
-    prints = [one.footprint for one in found]
-    differences = difference(prints[0], prints[-1]) if len(prints) == 2 else ()
-    differs = any(one.sure for one in differences)
-    if as_json:
-        out = {"footprints": [_footprint_json(one) for one in prints], "ids": [one.id for one in prints]}
-        if len(prints) == 2:
-            out["differences"] = to_builtins(differences)
-        sys.stdout.write(orjson.dumps(out, option=orjson.OPT_INDENT_2).decode() + "\n")
-        return 1 if differs else 0
-    table = Table(title="Footprint" if len(prints) == 1 else "Footprints", title_justify="left")
-    for column in ("field", *(f"{one} [{print_.id}]" for one, print_ in zip(urls, prints, strict=True))):
-        table.add_column(Text(column), overflow="fold")
-    marked = {one.field for one in differences if one.sure}
-    for field in FIELDS:
-        cells = [Text(_cell(print_, field)) for print_ in prints]
-        table.add_row(Text(f"{field} *" if field in marked else field), *cells)
-    Console().print(table)
-    if len(prints) == 2:
-        sys.stdout.write("they differ where marked with *\n" if differs else "nothing that is known differs\n")
-    return 1 if differs else 0
-
-
-def _cell(print_: Footprint, field: str) -> str:
-    fact = print_.fact(field)
-    return "unknown" if fact.value is None else f"{fact.value} ({fact.origin.value})"

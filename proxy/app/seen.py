@@ -1,0 +1,73 @@
+"""Engines as the commands ask them: each probed once, or the reason why it could not be used.
+
+House rules. Asks and returns values; prints nothing. No key or reply of an engine gets into a problem's text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from engines.capabilities import remedy
+from engines.dialect import DialectError
+from engines.http_fetch import connect
+from engines.probe import Probe, probe
+from engines.registry import detect, dialect
+from proxy.config import Config
+
+_SECONDS = 60.0
+_NO_TLS = {"timeout", "connect_timeout", "tls", "reset"}
+
+
+class Seen(Struct, frozen=True):
+    """One engine as asked: ``probe`` None when it could not be used, ``problem`` then says why."""
+
+    key: str
+    name: str
+    url: str
+    role: str
+    probe: Probe | None = None
+    problem: str | None = None
+
+
+async def ask_all(config: Config) -> list[Seen]:
+    one = config.primary
+    todo = [ask("primary", "primary", one.url, "primary", one.engine, one.api_key, None, one.declare)]
+    todo += [
+        ask(
+            f"shadows[{number}]",
+            one.name,
+            one.url,
+            one.role,
+            one.engine,
+            one.api_key,
+            next(iter(one.models.values()), None),
+            one.declare,
+        )
+        for number, one in enumerate(config.shadows)
+    ]
+    return list(await asyncio.gather(*todo))
+
+
+async def ask(
+    key: str,
+    name: str,
+    url: str,
+    role: str,
+    engine: str,
+    api_key: str | None,
+    model: str | None,
+    declared: Mapping[str, Any],
+) -> Seen:
+    try:
+        async with connect(url, api_key=api_key, timeout=_SECONDS) as fetch:
+            found = dialect(engine if engine != "auto" else await detect(fetch))
+            return Seen(key, name, url, role, await probe(fetch, found, model, declared))
+    except DialectError as error:
+        hint = "; or there is no TLS there: use http://" if url.startswith("https") and error.reason in _NO_TLS else ""
+        return Seen(key, name, url, role, problem=f"{error.reason}: {remedy(error.reason)}{hint}")
+
+
