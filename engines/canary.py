@@ -45,6 +45,13 @@ def question(endpoint: Endpoint, model: str, *, length: int = LENGTH, temperatur
     return {"model": model, **asked, "max_tokens": length, "temperature": temperature}
 
 
+def begun_with(asked: Json, text: str) -> Json:
+    """Return a canary request whose text begins otherwise: another prefix to an engine's cache."""
+    if "prompt" in asked:
+        return {**asked, "prompt": f"{text} {asked['prompt']}"}
+    return {**asked, "messages": [{"role": "user", "content": f"{text} {_QUESTION}"}]}
+
+
 async def tokenizer_hash(fetch: Fetch, dialect: Dialect, model: str) -> str | None:
     """Hash how fixed texts are tokenized; None when the engine cannot tell."""
     if dialect.tokenize is None:

@@ -5,7 +5,61 @@ House rules. Frozen values. Everything here was observed on a canary; ``None`` m
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from msgspec import Struct
+
+from proxy.compare.comparison import Mode
+
+
+class Level(StrEnum):
+    """How much of an engine can be compared, best first. The list is closed; it decides which modes run."""
+
+    FULL = "full"
+    NO_RIVALS = "no_rivals"
+    SCORED_FREE = "scored_free"
+    NO_IDS = "no_ids"
+    TEXT = "text"
+    UNUSABLE = "unusable"
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes that run with an engine of this level."""
+        match self:
+            case Level.FULL | Level.NO_RIVALS:
+                return (Mode.FREE, Mode.FORCED)
+            case Level.SCORED_FREE | Level.NO_IDS | Level.TEXT:
+                return (Mode.FREE,)
+            case Level.UNUSABLE:
+                return ()
+
+    @property
+    def meaning(self) -> str:
+        """What is compared at this level, in one line."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Level.FULL: "token ids, alternatives, and scores of given tokens: every token of a reply is compared",
+    Level.NO_RIVALS: "token ids and scores of given tokens, but fewer than two alternatives: values are compared, ties and near ties are not told",
+    Level.SCORED_FREE: "token ids and logprobs, but no scores of given tokens: compared up to the first divergence",
+    Level.NO_IDS: "logprobs without token ids: tokens are joined by bytes or text, and compared up to the first divergence",
+    Level.TEXT: "texts alone: compared up to the first difference, without values and without its cause",
+    Level.UNUSABLE: "nothing can be compared",
+}
+
+
+class SelfNoise(Struct, frozen=True):
+    """An engine against itself on one greedy question.
+
+    ``positions`` compared (up to the first other token, that one included), ``flips`` among them (0 or 1); ``max`` and ``median`` of the differences of the
+    chosen tokens' logprobs in nats, None without values. Of an engine that names no tokens, the text is one position.
+    """
+
+    positions: int
+    flips: int
+    max: float | None = None
+    median: float | None = None
 
 
 class Capabilities(Struct, frozen=True):
@@ -14,6 +68,7 @@ class Capabilities(Struct, frozen=True):
     ``top_logprobs`` is the most alternatives it gave of those the product asks for. ``rows_per_token``: one row for each token of a
     whole reply; ``stream_same``: a stream gives the same tokens. ``forced``: given tokens can be scored, and the values are those of the same model.
     ``self_noise`` and ``self_noise_median``: decode against forced scoring of the same tokens, the smallest drift that may ever be reported.
+    ``cold_warm``: the same question with an empty and with a filled prefix cache; ``batch_mates``: alone, and while others run.
     ``logits_step``: the number format its logits seem to have ("bf16", "fp16", "fp32"), from the gaps between alternatives.
     ``logprob_mode``: raw, processed, logits, renormalised or unknown.
     """
@@ -29,8 +84,21 @@ class Capabilities(Struct, frozen=True):
     logprob_mode: str = "unknown"
     self_noise: float | None = None
     self_noise_median: float | None = None
+    cold_warm: SelfNoise | None = None
+    batch_mates: SelfNoise | None = None
     logits_step: str | None = None
     context_length: int | None = None
+
+    @property
+    def level(self) -> Level:
+        """How much of it can be compared."""
+        if self.text_only:
+            return Level.TEXT
+        if not self.token_ids:
+            return Level.NO_IDS
+        if not self.forced:
+            return Level.SCORED_FREE
+        return Level.FULL if self.top_logprobs >= 2 else Level.NO_RIVALS
 
 
 class Finding(Struct, frozen=True):

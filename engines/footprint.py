@@ -27,6 +27,7 @@ FIELDS = (
     "attention_backend",
     "prefix_caching",
     "graph_capture",
+    "logit_step",
     "accumulation",
     "tensor_parallel",
     "gpu",
@@ -67,6 +68,13 @@ Value = str | int | float | bool
 
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 _SECRET = re.compile(r"(?i)\b(?:sk|hf|pk|ghp|xox[bp])[-_][A-Za-z0-9_-]{8,}|\bBearer\s+\S+")
+#: What follows such a name in an address or a text is a credential, and so is the value of such a key.
+_NAMED = re.compile(
+    r"(?i)\b((?:api[-_]?key|[\w-]*token|[\w-]*secret|pass(?:word|wd)?|[\w-]*signature|sig|key)=)[^&\s\"']+"
+)
+_SECRET_KEY = re.compile(
+    r"(?i)(?:^|[-_])(?:(?:api)?key|token|secret|password|passwd|passphrase|credentials?|signature)$"
+)
 _LONGEST = 400
 
 
@@ -163,13 +171,14 @@ def difference(one: Footprint, other: Footprint) -> tuple[Difference, ...]:
 
 
 def redact(text: str) -> str:
-    """Return the text without credentials: user info in addresses, keys and bearer tokens."""
-    return _SECRET.sub("[redacted]", _USERINFO.sub("[redacted]@", text))
+    """Return the text without credentials: user info in addresses, values of telling names, keys and bearer tokens."""
+    return _SECRET.sub("[redacted]", _NAMED.sub(r"\1[redacted]", _USERINFO.sub("[redacted]@", text)))
 
 
 def _value(raw: Any) -> Value | None:
     if isinstance(raw, Mapping):
-        raw = orjson.dumps(dict(raw), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS).decode()
+        kept = {key: value for key, value in raw.items() if not _SECRET_KEY.search(str(key))}
+        raw = orjson.dumps(kept, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS).decode()
     if isinstance(raw, bool | int | float):
         return raw
     if not isinstance(raw, str) or raw.strip().lower() in ("", "auto", "none", "null", "unknown"):

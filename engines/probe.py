@@ -1,6 +1,6 @@
 """What an engine is and can do, found out by asking it: footprint, capabilities, findings.
 
-House rules. Asks through the injected ``fetch`` only, a dozen small requests. An engine that cannot be used at all is a DialectError with a
+House rules. Asks through the injected ``fetch`` only, some twenty small requests. An engine that cannot be used at all is a DialectError with a
 bounded reason (``capabilities.remedy`` says what to do); anything less is a finding. Nothing is assumed of an engine because of its name
 that a canary can show.
 """
@@ -16,15 +16,16 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from engines import canary
+from engines import canary, self_noise
 from engines.capabilities import Capabilities, Finding, remedy
-from engines.dialect import Call, Defaults, Dialect, DialectError, Endpoint, Fetch, Json
+from engines.dialect import Defaults, Dialect, DialectError, Endpoint, Fetch, Json
 from engines.facts.gather import gather
 from engines.facts.reading import Facts, as_object, get
 from engines.footprint import Footprint, make
+from engines.parity import Prompt
+from engines.subject import Subject
 from proxy.compare.token_stream import Reply, Token, TokenStream
 
-_PATHS = {Endpoint.CHAT: "/v1/chat/completions", Endpoint.COMPLETIONS: "/v1/completions"}
 #: A decode and a prefill of one model differ by at most a few tenths of a nat (bf16); beyond this they are not the same model.
 _SAME_MODEL = 2.0
 #: Sampling defaults by name, as ``declare`` gives them too.
@@ -41,6 +42,7 @@ class Probe(Struct, frozen=True):
     footprint: Footprint
     capabilities: Capabilities
     findings: tuple[Finding, ...] = ()
+    prompt: Prompt = Prompt()
 
 
 async def probe(
@@ -52,23 +54,28 @@ async def probe(
     name = model or str(entry.get("id"))
     facts = await gather(fetch, dialect.name, entry, dialect.defaults)
     engine, reply = await _first(fetch, dialect, name)
-    seen, findings = await _capabilities(engine, reply)
-    seen = replace(seen, context_length=facts.context_length)
+    rendered, refused = await _rendered(engine)
+    seen, findings = await _capabilities(engine, reply, rendered, refused)
+    cold_warm, batch_mates = await self_noise.measure(engine)
+    seen = replace(seen, context_length=facts.context_length, cold_warm=cold_warm, batch_mates=batch_mates)
     seen = _with_mode(seen, dialect, facts, declared)
     facts.inferred["logprob_mode"] = seen.logprob_mode
+    facts.inferred["logit_step"] = seen.logits_step
     if seen.logits_step in ("bf16", "fp16"):
         facts.inferred["dtype"] = seen.logits_step
     facts.probed["tokenizer_hash"] = await canary.tokenizer_hash(fetch, dialect, name)
     facts.probed["chat_template_hash"] = await canary.chat_template_hash(fetch, dialect, name)
     if dialect.name == "vllm" and reply.system_fingerprint:
         facts.probed["config_hash"] = reply.system_fingerprint.rpartition("-")[2]
+    footprint = make(facts.probed, facts.inferred, declared)
     return Probe(
         dialect=dialect.name,
         model=name,
         defaults=_declared_defaults(facts.defaults, declared),
-        footprint=make(facts.probed, facts.inferred, declared),
+        footprint=footprint,
         capabilities=seen,
         findings=tuple(findings),
+        prompt=Prompt(rendered, reply.prompt_tokens, footprint.value("tokenizer_hash"), chat=seen.chat),
     )
 
 
@@ -90,28 +97,11 @@ async def _model_entry(fetch: Fetch, model: str | None) -> Json:
     return {"id": model}  # not every engine lists what it serves; the canary will tell
 
 
-class _Engine(Struct, frozen=True):
-    """What every question of a probe needs."""
-
-    fetch: Fetch
-    dialect: Dialect
-    model: str
-    endpoint: Endpoint
-
-    async def send(self, body: Json) -> Reply:
-        return self.dialect.read(self.endpoint, body, await self.fetch(Call(_PATHS[self.endpoint], body)))
-
-    async def ask(self, top: int, *, length: int = canary.LENGTH, temperature: float = 0.0) -> Reply:
-        """Ask the canary with ``top`` alternatives."""
-        asked = canary.question(self.endpoint, self.model, length=length, temperature=temperature)
-        return await self.send(self.dialect.ask(self.endpoint, {**asked, "seed": 1} if temperature else asked, top))
-
-
-async def _first(fetch: Fetch, dialect: Dialect, model: str) -> tuple[_Engine, Reply]:
+async def _first(fetch: Fetch, dialect: Dialect, model: str) -> tuple[Subject, Reply]:
     """Ask the canary as a chat, or as a completion where there is no chat. Raises DialectError when neither is answered."""
     errors: list[str] = []
     for endpoint in (Endpoint.CHAT, Endpoint.COMPLETIONS):
-        engine = _Engine(fetch, dialect, model, endpoint)
+        engine = Subject(fetch, dialect, model, endpoint)
         reply = await engine.ask(5)
         if reply.error == "status_400":  # fewer alternatives than five are allowed, or none
             reply = await engine.send(canary.question(endpoint, model))
@@ -121,7 +111,20 @@ async def _first(fetch: Fetch, dialect: Dialect, model: str) -> tuple[_Engine, R
     raise DialectError(errors[0], remedy(errors[0]))
 
 
-async def _capabilities(engine: _Engine, reply: Reply) -> tuple[Capabilities, list[Finding]]:
+async def _rendered(engine: Subject) -> tuple[tuple[int, ...] | None, str]:
+    """Return the canary's prompt as ids, else why they cannot be had ("" when the engine has no such thing)."""
+    if engine.dialect.prompt_ids is None:
+        return None, ""
+    asked = canary.question(engine.endpoint, engine.model)
+    try:
+        return (await engine.dialect.prompt_ids(engine.fetch, engine.endpoint, asked))[0], ""
+    except DialectError as error:
+        return None, error.reason
+
+
+async def _capabilities(
+    engine: Subject, reply: Reply, rendered: tuple[int, ...] | None, refused: str
+) -> tuple[Capabilities, list[Finding]]:
     choice = reply.choices[0]
     seen = Capabilities(
         chat=engine.endpoint is Endpoint.CHAT, token_ids=choice.has_ids, text_only=not choice.has_logprobs
@@ -158,7 +161,7 @@ async def _capabilities(engine: _Engine, reply: Reply) -> tuple[Capabilities, li
                 "nothing to do: streams without all tokens are counted as incomparable, or compared through another source",
             )
         )
-    seen, problem = await _forced(engine, choice, reply.prompt_tokens, seen)
+    seen, problem = await _forced(engine, choice, reply.prompt_tokens, seen, rendered, refused)
     return seen, [*findings, problem] if problem else findings
 
 
@@ -180,7 +183,7 @@ def _not_logprobs(mode: str) -> Finding:
     )
 
 
-async def _most_alternatives(engine: _Engine) -> tuple[int, TokenStream | None]:
+async def _most_alternatives(engine: Subject) -> tuple[int, TokenStream | None]:
     """Find how many alternatives it gives of the twenty that are asked for by default, and a choice that has them."""
     allowed = engine.dialect.max_top_logprobs
     most = 20 if allowed is None else min(20, allowed)
@@ -192,7 +195,7 @@ async def _most_alternatives(engine: _Engine) -> tuple[int, TokenStream | None]:
     return 0, None
 
 
-async def _mode(engine: _Engine) -> str | None:
+async def _mode(engine: Subject) -> str | None:
     """Compare the first position's list at temperature 1 and 0.5: the same where values are raw."""
     rows: list[Token] = []
     for temperature in (1.0, 0.5):
@@ -203,7 +206,7 @@ async def _mode(engine: _Engine) -> str | None:
     return canary.scaled(*rows)
 
 
-async def _stream_same(engine: _Engine, whole: TokenStream, top: int) -> bool | None:
+async def _stream_same(engine: Subject, whole: TokenStream, top: int) -> bool | None:
     """Ask the canary as a stream, as the live path would: does it show the same tokens? None when a stream is never asked for them."""
     if engine.dialect.inject is None:
         return None
@@ -218,26 +221,29 @@ async def _stream_same(engine: _Engine, whole: TokenStream, top: int) -> bool | 
 
 
 async def _forced(
-    engine: _Engine, choice: TokenStream, prompt_tokens: int | None, seen: Capabilities
+    engine: Subject,
+    choice: TokenStream,
+    prompt_tokens: int | None,
+    seen: Capabilities,
+    rendered: tuple[int, ...] | None,
+    refused: str,
 ) -> tuple[Capabilities, Finding | None]:
-    """Render the canary, check the ids against usage, score the canary's own tokens and measure decode against scoring."""
-    dialect = engine.dialect
-    if dialect.prompt_ids is None or dialect.score is None or not choice.has_ids:
+    """Check the rendered ids against usage, score the canary's own tokens and measure decode against scoring."""
+    score = engine.dialect.score
+    if score is None or not choice.has_ids or (rendered is None and not refused):
         return seen, Finding(
             "no_forced_scoring", "given tokens cannot be scored", "nothing to do: it is compared in free mode only"
         )
-    asked = canary.question(engine.endpoint, engine.model)
+    if rendered is None:
+        return seen, _no_scoring(refused)
+    if prompt_tokens not in (None, len(rendered)):
+        text = f"it renders {len(rendered)} prompt tokens, but generates from {prompt_tokens}"
+        return seen, Finding("prompt_tokens", text, "forced scoring is off, since it would start from another prompt")
     ids = tuple(token.id for token in choice.tokens if token.id is not None)
     try:
-        prompt = (await dialect.prompt_ids(engine.fetch, engine.endpoint, asked))[0]
-        if prompt_tokens not in (None, len(prompt)):
-            text = f"it renders {len(prompt)} prompt tokens, but generates from {prompt_tokens}"
-            return seen, Finding(
-                "prompt_tokens", text, "forced scoring is off, since it would start from another prompt"
-            )
-        rows = await dialect.score(engine.fetch, engine.model, prompt, ids, max(2, min(5, seen.top_logprobs)))
+        rows = await score(engine.fetch, engine.model, rendered, ids, max(2, min(5, seen.top_logprobs)))
     except DialectError as error:
-        return seen, Finding("no_forced_scoring", f"scoring given tokens failed: {error.reason}", remedy(error.reason))
+        return seen, _no_scoring(error.reason)
     seen = replace(seen, prompt_ids=True)
     gaps = [
         abs(row.token.logprob - own)
@@ -248,6 +254,10 @@ async def _forced(
         text = f"its scoring is {max(gaps):.2f} nats off its own decoding" if gaps else "its scoring gives no values"
         return seen, Finding("no_forced_scoring", text, "forced scoring is off: it does not score what it decodes")
     return replace(seen, forced=True, self_noise=max(gaps), self_noise_median=median(gaps)), None
+
+
+def _no_scoring(reason: str) -> Finding:
+    return Finding("no_forced_scoring", f"scoring given tokens failed: {reason}", remedy(reason))
 
 
 def _with_mode(seen: Capabilities, dialect: Dialect, facts: Facts, declared: Mapping[str, Any]) -> Capabilities:

@@ -162,7 +162,7 @@ def footprint(
     json
         Print JSON instead of a table.
     """
-    from proxy.app.check import show_footprint
+    from proxy.app.footprint_command import show_footprint
 
     return show_footprint(url, other, engine, model, as_json=json)
 

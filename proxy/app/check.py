@@ -1,4 +1,4 @@
-"""``parhelion check`` and ``parhelion footprint``: what the engines are, what they can do, what stands in the way of comparing them.
+"""``parhelion check``: what the engines are, what they can do, what stands in the way of comparing them.
 
 House rules. Asks, prints, changes nothing. Every problem is one line that names the configuration's key, what was seen and the remedy; an engine that cannot be
 compared makes the exit status 1.
@@ -8,40 +8,36 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from engines.capabilities import remedy
-from engines.dialect import DialectError
-from engines.footprint import FIELDS, Footprint, difference
-from engines.http_fetch import connect
-from engines.probe import Probe, probe
-from engines.registry import NAMES, detect, dialect
+from engines.capabilities import Level, SelfNoise
+from engines.footprint import difference
+from engines.parity import parity
+from engines.registry import dialect
+from proxy.app.footprint_command import difference_json, footprint_json
 from proxy.app.reporting import write_json
+from proxy.app.seen import Seen, ask_all
 from proxy.config import Config
-from proxy.config_file import ConfigError
-from proxy.config_load import check_url
 from proxy.ledger.sources import open_ledgers
 
-_SECONDS = 60.0
-_NO_TLS = {"timeout", "connect_timeout", "tls", "reset"}
 _SOURCES = "parhelion_primary_tokens_source_total"
 
 
 def check(config: Config, json_file: Path | None) -> int:
     """Probe every engine of a configuration and print what was found. Exit status 1 when one cannot be compared."""
-    seen = asyncio.run(_ask_all(config))
+    seen = asyncio.run(ask_all(config))
     console = Console()
     primary = seen[0]
     console.print(_capabilities(seen))
+    _levels(console, config, seen)
     for one in seen[1:]:
+        _prompts(console, primary, one)
         _differences(console, primary, one)
     _findings(console, seen)
     _limits(console, seen)
@@ -70,50 +66,69 @@ def _capabilities(seen: list[Seen]) -> Table:
     table = Table(title="Engines", title_justify="left")
     for column in ("", *(f"{one.name} ({one.role})" if one.name != one.role else one.name for one in seen)):
         table.add_column(Text(column), overflow="fold")
-    rows: dict[str, list[str]] = {}
-    for one in seen:
-        for label, value in _lines(one):
-            rows.setdefault(label, []).append(value)
-    for label, values in rows.items():
-        table.add_row(label, *(Text(value) for value in values))
+    columns = [dict(_lines(one)) for one in seen]
+    for label in max(columns, key=len):
+        table.add_row(label, *(Text(column.get(label, "")) for column in columns))
     return table
 
 
 def _lines(one: Seen) -> list[tuple[str, str]]:
     known = one.probe
-    labels = (
-        "engine",
-        "model",
-        "logprobs",
-        "alternatives",
-        "token ids",
-        "forced scoring",
-        "logprob mode",
-        "logits look like",
-        "self-noise (nat)",
-        "context",
-    )
     if known is None:
-        return [(label, "not usable" if label == "engine" else "") for label in labels]
+        return [("engine", "not usable"), ("level", Level.UNUSABLE.value)]
     seen, print_ = known.capabilities, known.footprint
-    noise = "unknown" if seen.self_noise is None else f"median {seen.self_noise_median:.1e}, max {seen.self_noise:.1e}"
-    values = (
-        f"{known.dialect} {print_.value('version')}".strip(),
-        known.model,
-        "no" if seen.text_only else "yes",
-        str(seen.top_logprobs),
-        _yes(seen.token_ids),
-        _yes(seen.forced),
-        seen.logprob_mode,
-        seen.logits_step or "unknown",
-        noise,
-        str(seen.context_length or "unknown"),
-    )
-    return list(zip(labels, values, strict=True))
+    forced = "unknown" if seen.self_noise is None else f"median {seen.self_noise_median:.1e}, max {seen.self_noise:.1e}"
+    return [
+        ("engine", f"{known.dialect} {print_.value('version')}".strip()),
+        ("model", known.model),
+        ("level", seen.level.value),
+        ("logprobs", "no" if seen.text_only else "yes"),
+        ("alternatives", str(seen.top_logprobs)),
+        ("token ids", _yes(seen.token_ids)),
+        ("forced scoring", _yes(seen.forced)),
+        ("logprob mode", seen.logprob_mode),
+        ("logits look like", seen.logits_step or "unknown"),
+        ("stream as whole", _yes(seen.stream_same)),
+        ("prompt tokens", str(known.prompt.count or "unknown")),
+        ("self-noise (nat)", forced),
+        ("  cold, warm", _noise(seen.cold_warm)),
+        ("  alone, with others", _noise(seen.batch_mates)),
+        ("context", str(seen.context_length or "unknown")),
+        ("footprint", print_.id),
+    ]
+
+
+def _noise(seen: SelfNoise | None) -> str:
+    if seen is None:
+        return "unknown"
+    if seen.max is None or seen.median is None:
+        return "another text" if seen.flips else "the same text"
+    parted = f", another token at {seen.positions}" if seen.flips else ""
+    return f"median {seen.median:.1e}, max {seen.max:.1e}{parted}"
 
 
 def _yes(value: bool | None) -> str:
     return "unknown" if value is None else "yes" if value else "no"
+
+
+def _levels(console: Console, config: Config, seen: list[Seen]) -> None:
+    """Say what every engine's level means, and which of the configured modes it rules out."""
+    wanted = {shadow.name: shadow.modes for shadow in config.shadows}
+    for one in seen:
+        if one.probe is None:
+            continue
+        level = one.probe.capabilities.level
+        off = [mode for mode in wanted.get(one.name, ()) if mode not in level.modes]
+        without = f"; no {' and no '.join(off)} mode" if off else ""
+        console.print(Text(f"{one.name}: {level.value}: {level.meaning}{without}"))
+
+
+def _prompts(console: Console, primary: Seen, one: Seen) -> None:
+    """Say whether the primary and a shadow make the same prompt of the canary."""
+    if primary.probe is not None and one.probe is not None:
+        held = parity(primary.probe.prompt, one.probe.prompt)
+        names = f" ({', '.join(held.findings)})" if held.findings else ""
+        console.print(Text(f"prompt of primary and {one.name}: {held.text}{names}"))
 
 
 def _differences(console: Console, primary: Seen, one: Seen) -> None:
@@ -125,7 +140,7 @@ def _differences(console: Console, primary: Seen, one: Seen) -> None:
     lines = [f"{each.field}: {each.one.value} -> {each.other.value}" for each in sure]
     console.print(Text(f"{one.name} differs from primary in: {'; '.join(lines) or 'nothing that is known'}"))
     if unsure:
-        console.print(Text(f"  known on one side only: {', '.join(unsure)}"))
+        console.print(Text(f"  known on one side only, and so not sure: {', '.join(unsure)}"))
 
 
 def _findings(console: Console, seen: list[Seen]) -> None:
@@ -190,16 +205,28 @@ def _shares(config: Config) -> str:
 
 
 def _as_json(seen: list[Seen], problems: list[str]) -> dict[str, Any]:
-    engines = []
-    for one in seen:
-        entry: dict[str, Any] = {"key": one.key, "name": one.name, "role": one.role, "problem": one.problem}
-        if one.probe is not None:
-            entry |= {
-                "engine": one.probe.dialect,
-                "model": one.probe.model,
-                "capabilities": to_builtins(one.probe.capabilities),
-                "footprint": _footprint_json(one.probe.footprint),
-                "findings": to_builtins(one.probe.findings),
-            }
-        engines.append(entry)
+    engines = [_engine_json(one, seen[0]) for one in seen]
     return {"schema": "parhelion.check/1", "engines": engines, "problems": problems, "usable": not problems}
+
+
+def _engine_json(one: Seen, primary: Seen) -> dict[str, Any]:
+    entry: dict[str, Any] = {"key": one.key, "name": one.name, "role": one.role, "problem": one.problem}
+    if (known := one.probe) is None:
+        return entry | {"level": Level.UNUSABLE.value, "modes": []}
+    level = known.capabilities.level
+    entry |= {
+        "engine": known.dialect,
+        "model": known.model,
+        "level": level.value,
+        "modes": [mode.value for mode in level.modes],
+        "compared": level.meaning,
+        "capabilities": to_builtins(known.capabilities),
+        "prompt_tokens": known.prompt.count,
+        "footprint": footprint_json(known.footprint),
+        "footprint_id": known.footprint.id,
+        "findings": to_builtins(known.findings),
+    }
+    if one is not primary and primary.probe is not None:
+        entry["prompt_parity"] = to_builtins(parity(primary.probe.prompt, known.prompt))
+        entry["footprint_differences"] = difference_json(difference(primary.probe.footprint, known.footprint))
+    return entry

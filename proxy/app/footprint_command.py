@@ -7,22 +7,34 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
+from msgspec import to_builtins
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from engines.footprint import FIELDS, Footprint, difference
+from engines.footprint import FIELDS, Difference, Footprint, difference, redact
 from engines.probe import Probe
 from engines.registry import NAMES
 from proxy.app.seen import ask
-from proxy.config_load import ConfigError, check_url
+from proxy.config_file import ConfigError
+from proxy.config_load import check_url
 
 
-def _footprint_json(print_: Footprint) -> dict[str, Any]:
+def footprint_json(print_: Footprint) -> dict[str, Any]:
+    """Return every field with its value and origin."""
     return {field: {"value": print_.fact(field).value, "origin": print_.fact(field).origin.value} for field in FIELDS}
+
+
+def difference_json(found: Sequence[Difference]) -> list[dict[str, Any]]:
+    """Return the differences; ``sure`` is false where one side does not know."""
+    return [
+        {"field": one.field, "one": to_builtins(one.one), "other": to_builtins(one.other), "sure": one.sure}
+        for one in found
+    ]
 
 
 def show_footprint(url: str, other: str | None, engine: str, model: str | None, *, as_json: bool) -> int:
@@ -34,30 +46,47 @@ def show_footprint(url: str, other: str | None, engine: str, model: str | None, 
         check_url(one, "URL")
     found: list[Probe] = []
     for one in urls:
-        seen = asyncio.run(_ask("", one, one, "", engine, None, model, {}))
+        seen = asyncio.run(ask("", one, one, "", engine, None, model, {}))
         if seen.probe is None:
             raise ConfigError(f"{one}: {seen.problem}")
         found.append(seen.probe)
     prints = [one.footprint for one in found]
     differences = difference(prints[0], prints[-1]) if len(prints) == 2 else ()
-    differs = any(one.sure for one in differences)
     if as_json:
-        out = {"footprints": [_footprint_json(one) for one in prints], "ids": [one.id for one in prints]}
-        if len(prints) == 2:
-            out["differences"] = to_builtins(differences)
-        sys.stdout.write(orjson.dumps(out, option=orjson.OPT_INDENT_2).decode() + "\n")
-        return 1 if differs else 0
+        _print_json(prints, differences)
+    else:
+        _print_table(urls, prints, differences)
+    return 1 if any(one.sure for one in differences) else 0
+
+
+def _print_json(prints: list[Footprint], differences: Sequence[Difference]) -> None:
+    out: dict[str, Any] = {
+        "schema": "parhelion.footprint/1",
+        "footprints": [footprint_json(one) for one in prints],
+        "ids": [one.id for one in prints],
+    }
+    if len(prints) == 2:
+        out["differences"] = difference_json(differences)
+        out["differ"] = any(one.sure for one in differences)
+    sys.stdout.write(orjson.dumps(out, option=orjson.OPT_INDENT_2).decode() + "\n")
+
+
+def _print_table(urls: list[str], prints: list[Footprint], differences: Sequence[Difference]) -> None:
     table = Table(title="Footprint" if len(prints) == 1 else "Footprints", title_justify="left")
-    for column in ("field", *(f"{one} [{print_.id}]" for one, print_ in zip(urls, prints, strict=True))):
+    for column in ("field", *(f"{redact(one)} [{print_.id}]" for one, print_ in zip(urls, prints, strict=True))):
         table.add_column(Text(column), overflow="fold")
-    marked = {one.field for one in differences if one.sure}
+    marks = {one.field: "*" if one.sure else "?" for one in differences}
     for field in FIELDS:
         cells = [Text(_cell(print_, field)) for print_ in prints]
-        table.add_row(Text(f"{field} *" if field in marked else field), *cells)
+        table.add_row(Text(f"{field} {marks.get(field, '')}".rstrip()), *cells)
     Console().print(table)
-    if len(prints) == 2:
-        sys.stdout.write("they differ where marked with *\n" if differs else "nothing that is known differs\n")
-    return 1 if differs else 0
+    if len(prints) < 2:
+        return
+    sure = [one.field for one in differences if one.sure]
+    unsure = [one.field for one in differences if not one.sure]
+    sys.stdout.write("they differ where marked with *\n" if sure else "nothing that is known differs\n")
+    if unsure:
+        sys.stdout.write(f"known on one side only, marked with ?, and so not sure: {', '.join(unsure)}\n")
 
 
 def _cell(print_: Footprint, field: str) -> str:

@@ -34,6 +34,7 @@ class Seen(Struct, frozen=True):
 
 
 async def ask_all(config: Config) -> list[Seen]:
+    """Probe the primary and every shadow of a configuration, all at once."""
     one = config.primary
     todo = [ask("primary", "primary", one.url, "primary", one.engine, one.api_key, None, one.declare)]
     todo += [
@@ -62,6 +63,7 @@ async def ask(
     model: str | None,
     declared: Mapping[str, Any],
 ) -> Seen:
+    """Probe one engine; ``key`` is where the configuration names it, ``model`` None takes its first."""
     try:
         async with connect(url, api_key=api_key, timeout=_SECONDS) as fetch:
             found = dialect(engine if engine != "auto" else await detect(fetch))
@@ -69,5 +71,3 @@ async def ask(
     except DialectError as error:
         hint = "; or there is no TLS there: use http://" if url.startswith("https") and error.reason in _NO_TLS else ""
         return Seen(key, name, url, role, problem=f"{error.reason}: {remedy(error.reason)}{hint}")
-
-

@@ -41,6 +41,16 @@ def test_engines_that_can_be_compared(tmp_path: Path) -> None:
     assert all(engine["capabilities"]["forced"] and engine["capabilities"]["token_ids"] for engine in found["engines"])
     assert found["engines"][0]["footprint"]["gpu"] == {"value": None, "origin": "unknown"}
     assert found["engines"][0]["footprint"]["dtype"]["origin"] == "probed"
+    assert all((engine["level"], engine["modes"]) == ("full", ["free", "forced"]) for engine in found["engines"])
+    for engine in found["engines"]:
+        for noise in (engine["capabilities"]["cold_warm"], engine["capabilities"]["batch_mates"]):
+            assert noise["positions"] > 0
+            assert (noise["flips"], noise["max"], noise["median"]) == (0, 0.0, 0.0)
+    parity = [engine["prompt_parity"] for engine in found["engines"][1:]]
+    assert all(one["same"] and "token ids" in one["text"] for one in parity)
+    assert "prompt of primary and cand: the same" in done.stdout
+    assert "cand: full: token ids, alternatives, and scores of given tokens" in done.stdout
+    assert found["engines"][1]["footprint_differences"] == []
 
 
 def test_the_share_of_traffic_in_each_way_to_the_primarys_tokens(tmp_path: Path) -> None:
@@ -95,6 +105,21 @@ def test_a_shadow_without_logprobs() -> None:
         assert "carry no logprobs" in line
 
 
+def test_a_degraded_shadow_says_how_far_it_is_compared(tmp_path: Path) -> None:
+    file = tmp_path / "check.json"
+    with toy() as primary, toy(no_ids=True, template="[{role}] {content}") as candidate:
+        done = command("check", "--primary", primary, "--shadow", f"cand={candidate}", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    assert "cand: no_ids: logprobs without token ids" in done.stdout
+    assert "up to the first divergence; no forced mode" in done.stdout
+    assert "other prompts: " in done.stdout
+    found = json.loads(file.read_text())["engines"][1]
+    assert (found["level"], found["modes"]) == ("no_ids", ["free"])
+    assert found["prompt_parity"]["findings"] == ["prompt_tokens"]
+    (difference,) = found["footprint_differences"]
+    assert (difference["field"], difference["sure"]) == ("chat_template_hash", True)
+
+
 def test_a_primary_without_logprobs_is_no_obstacle() -> None:
     with toy(silent=True) as primary, toy() as candidate:
         done = command("check", "--primary", primary, "--shadow", f"cand={candidate}", "--control", candidate)
@@ -136,8 +161,10 @@ def test_footprints_of_two() -> None:
     assert alike.returncode == 0
     assert "nothing that is known differs" in alike.stdout
     assert differing.returncode == 1
-    fields = [each["field"] for each in json.loads(differing.stdout)["differences"]]
-    assert fields == ["chat_template_hash"]
+    found = json.loads(differing.stdout)
+    assert [each["field"] for each in found["differences"]] == ["chat_template_hash"]
+    assert (found["differ"], found["differences"][0]["sure"]) == (True, True)
+    assert found["ids"][0] != found["ids"][1]
     assert single.returncode == 0
     assert "sampling_defaults" in single.stdout
     assert "unknown" in single.stdout

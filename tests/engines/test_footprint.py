@@ -65,3 +65,42 @@ def test_nothing_secret_is_kept():
 def test_mappings_are_kept_in_one_order():
     one = make({"sampling_defaults": {"top_p": 1.0, "temperature": 0.8}}, {}, {})
     assert one.value("sampling_defaults") == '{"temperature":0.8,"top_p":1.0}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://hub/model?token=abcdef&rev=1",
+        "s3://b/m?X-Amz-Signature=abcdef",
+        "--api-key=abcdef",
+        "password=abcdef",
+    ],
+)
+def test_values_of_telling_names_are_not_kept(text):
+    assert "abcdef" not in redact(text)
+    assert "[redacted]" in redact(text)
+
+
+def test_what_an_engine_shows_of_itself_beside_its_stack_is_not_kept():
+    shown = {
+        "api_key": "abcdef",
+        "admin_api_key": "abcdef",
+        "ssl_keyfile_password": "abcdef",
+        "vllm_env": {"HF_TOKEN": "abcdef"},
+        "random_seed": 123456,
+        "port": 34567,
+        "pid": 45678,
+        "start_time": 1764520000,
+    }
+    footprint = make(shown | {"sampling_defaults": {"top_p": 1.0, "api_key": "abcdef", "max_new_tokens": 9}}, {}, shown)
+    kept = str(footprint.as_json())
+    assert not any(word in kept for word in ("abcdef", "123456", "34567", "45678", "1764520000"))
+    assert footprint.value("sampling_defaults") == '{"max_new_tokens":9,"top_p":1.0}'
+    assert footprint.id == make({"sampling_defaults": {"max_new_tokens": 9, "top_p": 1.0}}, {}, {}).id
+
+
+def test_every_word_of_a_footprint_has_an_origin():
+    assert set(make({}, {}, {}).origins().values()) == {"unknown"}
+    footprint = make({}, {"logit_step": "bf16"}, {"accumulation": "float32"})
+    assert footprint.fact("logit_step") == Fact("bf16", Origin.INFERRED)
+    assert footprint.fact("accumulation") == Fact("fp32", Origin.DECLARED)
