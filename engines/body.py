@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from engines.condense import condensed
 from engines.dialect import Answer
 from engines.lenient_json import NotJson, loads
 from engines.stream import merge
@@ -38,9 +39,10 @@ def is_stream(answer: Answer) -> bool:
 
 def _stream(answer: Answer) -> tuple[Json, str | None]:
     body = answer.body
-    events, error = plain_events(body), None
+    shorter = condensed(body)
+    events, error = plain_events(shorter), None
     if events is None:
-        events, error = _any_events(body)
+        events, error = _any_events(shorter)
     value, merge_error = merge(events)
     if not value["choices"] and merge_error == "no_choices" and body.lstrip().startswith(b"{"):
         return _object(answer)  # JSON under a stream's content type, as some front ends send their errors
