@@ -17,6 +17,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from engines import alike
+from engines.alike import Known
 from engines.dialect import Answer, Call, Defaults, Dialect, DialectError, Endpoint, Fetch, Json, Scored
 from proxy.compare.token_stream import Reply
 from proxy.judge import usage
@@ -116,8 +118,8 @@ class Arm:
         self._charge(answer, expected)
         return self.read(endpoint, body, answer)
 
-    def read(self, endpoint: Endpoint, body: Json, answer: Answer) -> Answered | Refused:
-        """Read an answer to ``body`` as token streams."""
+    def read(self, endpoint: Endpoint, body: Json, answer: Answer, known: Known | None = None) -> Answered | Refused:
+        """Read an answer to ``body`` as token streams; one that says what a ``known`` one says is not read again."""
         dialect = self.dialect
         if dialect is None:
             return Refused("shadow_unready", shed=True)
@@ -125,7 +127,7 @@ class Arm:
         if answer.failure is not None and not answer.pieces:
             self._failed(answer.failure)
             return Refused("shadow_error", shed=False)
-        reply = dialect.read(endpoint, body, answer)
+        reply = alike.read(dialect, endpoint, body, answer, known)
         if reply.error is not None:
             self._failed(reply.error)
         return Answered(reply, timing_of(answer, stream=body.get("stream") is True))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from engines.alike import Known
 from engines.dialect import Answer
 from proxy.compare.comparison import Mode, Source
 from proxy.compare.token_stream import Reply
@@ -94,13 +95,14 @@ class Examiner:
             return self._nothing(asked, "primary_error", context)
         taus = self.noise.taus(asked.model, self.primary.dtype)
         case = Case(exchange, asked, primary, mirrored.greedy, asked.unfiltered(self.primary.defaults), taus)
-        outcomes, source = await self._compare(case, mirrored)
+        known = Known(dialect, asked.body, answer, primary)
+        outcomes, source = await self._compare(case, mirrored, known)
         return Examined(asked, primary, source, outcomes, context)
 
-    async def _compare(self, case: Case, mirrored: Mirrored) -> tuple[tuple[Outcome, ...], Source]:
+    async def _compare(self, case: Case, mirrored: Mirrored, known: Known) -> tuple[tuple[Outcome, ...], Source]:
         own = sources.own(case.primary, injected=case.exchange.injected)
         complete = own is not None and all(choice.has_ids or not choice.tokens for choice in own.reply.choices)
-        replies = free.read_answers(mirrored, self.shadows)
+        replies = free.read_answers(mirrored, self.shadows, known)
         if not complete and not self.asks_no_more:
             replies = await free.with_twin(case, self.primary, self.shadows, replies)
         twin = free.twin_of(replies, self.shadows)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from engines.alike import Known
 from engines.dialect import Answer, Dialect, Json
 from proxy.compare.compare_free import compare_free
 from proxy.compare.comparison import Mode, Source
@@ -54,13 +55,13 @@ def _body(asked: Asked, primary: Arm, shadow: ShadowArm, dialect: Dialect) -> Js
     return shadow_body(asked, dialect, models=shadow.models, defaults=primary.defaults, top_logprobs=most)
 
 
-def read_answers(mirrored: Mirrored, shadows: Sequence[ShadowArm]) -> Replies:
-    """Read what the shadows answered."""
+def read_answers(mirrored: Mirrored, shadows: Sequence[ShadowArm], known: Known | None = None) -> Replies:
+    """Read what the shadows answered. ``known``: the primary's own answer."""
     asked, replies = mirrored.asked, dict[str, Answered | Refused]()
     for shadow in shadows:
         match mirrored.answers.get(shadow.arm.name):
             case Got(body, answer) if asked is not None:
-                replies[shadow.arm.name] = shadow.arm.read(asked.endpoint, body, answer)
+                replies[shadow.arm.name] = shadow.arm.read(asked.endpoint, body, answer, known)
             case Refused() as refused:
                 replies[shadow.arm.name] = refused
             case _:

@@ -20,8 +20,8 @@ def test_every_case_is_compared_to_its_end(case: Case) -> None:
     else:
         assert (choice.compared, choice.exposed) == (TOKENS, TOKENS)
         assert None not in choice.shadow_logprobs
-        differ = [p != q for p, q in zip(choice.primary_logprobs, choice.shadow_logprobs, strict=True)]
-        assert all(differ) is (case.primary != case.shadow and "equal" not in case.name)
+        differ = sum(p != q for p, q in zip(choice.primary_logprobs, choice.shadow_logprobs, strict=True))
+        assert (differ > TOKENS // 2) is (case.primary != case.shadow and "equal" not in case.name)
     done = judged(case)()
     assert isinstance(done, Done)
     assert [one.outcome for one in done.settlements] == ["compared"]
