@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engines import llama_cpp, openai, reference_dialect, transformers, vllm
+from engines import llama_cpp, lmdeploy, openai, reference_dialect, sglang, transformers, vllm
 from engines.dialect import Answer, Call, Dialect, DialectError, Fetch, Json
 from engines.lenient_json import NotJson, loads
 
 #: Most alternatives of engines that are read with the baseline.
-_BASELINE = {"sglang": 20, "ollama": 20, "lmdeploy": 20, "tensorrt_llm": 20, "tgi": 5}
+_BASELINE = {"ollama": 20, "tensorrt_llm": 20, "tgi": 5}
 _AS_BASELINE = "read with the OpenAI baseline: no token ids and no scoring, though the engine may have them"
 
 _DIALECTS: dict[str, Dialect] = {
@@ -24,6 +24,8 @@ _DIALECTS: dict[str, Dialect] = {
         llama_cpp.DIALECT,
         transformers.DIALECT,
         reference_dialect.DIALECT,
+        sglang.DIALECT,
+        lmdeploy.DIALECT,
         *(
             replace(openai.DIALECT, name=name, max_top_logprobs=most, notes=(_AS_BASELINE,))
             for name, most in _BASELINE.items()
@@ -74,6 +76,8 @@ async def detect(fetch: Fetch) -> str:
     for path, keys, name in (
         ("/props", {"default_generation_settings"}, "llama_cpp"),
         ("/info", {"model_id", "max_concurrent_requests"}, "tgi"),
+        ("/model_info", {"model_path", "is_generation"}, "sglang"),  # before Ollama's route, which SGLang has too
+        ("/get_model_info", {"model_path", "is_generation"}, "sglang"),
         ("/api/version", {"version"}, "ollama"),
         ("/version", {"version", "engine"}, "reference"),
         ("/version", {"version"}, "vllm"),

@@ -21,6 +21,8 @@ Json = dict[str, Any]
 
 _DONE = b"[DONE]"
 _LEGACY = ("tokens", "token_logprobs", "top_logprobs", "token_ids")
+#: Lists of a choice of which each event brings a part; the second and third are LMDeploy's.
+_LISTS = ("token_ids", "output_ids", "output_token_logprobs")
 
 
 @dataclass
@@ -30,7 +32,7 @@ class _Choice:
     text: list[str] = field(default_factory=list)
     rows: list[Any] = field(default_factory=list)
     legacy: dict[str, list[Any]] = field(default_factory=dict)
-    token_ids: list[Any] | None = None
+    lists: dict[str, list[Any]] = field(default_factory=dict)
     prompt_token_ids: Any = None
     tools: dict[int, Json] = field(default_factory=dict)
     finish_reason: Any = None
@@ -106,9 +108,9 @@ def _take_choice(into: _Choice, choice: Json) -> None:
         into.chat = True
         channel, text = _take_delta(into, choice["message"])
     _take_logprobs(into, choice.get("logprobs"), channel, text)
-    if isinstance(choice.get("token_ids"), list):
-        into.token_ids = into.token_ids or []
-        into.token_ids += choice["token_ids"]
+    for name in _LISTS:
+        if isinstance(choice.get(name), list):
+            into.lists.setdefault(name, []).extend(choice[name])
     if into.prompt_token_ids is None:
         into.prompt_token_ids = choice.get("prompt_token_ids")
     if choice.get("finish_reason") is not None:
@@ -180,7 +182,8 @@ def _whole(index: int, choice: _Choice) -> Json:
         "index": index,
         "finish_reason": choice.finish_reason,
         "logprobs": logprobs,
-        "token_ids": choice.token_ids,
+        "token_ids": None,
+        **choice.lists,
         "prompt_token_ids": choice.prompt_token_ids,
     }
     if not choice.chat:

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from engines.dialect import Defaults, Fetch, Json
-from engines.facts import llama_cpp, reference, vllm
+from engines.facts import llama_cpp, lmdeploy, reference, sglang, vllm
 from engines.facts.reading import Facts, as_object, get, last_part
 from engines.rows import whole
 
 _READERS: dict[str, Callable[[Fetch, Facts], Awaitable[None]]] = {
     "llama_cpp": llama_cpp.read,
+    "lmdeploy": lmdeploy.read,
     "reference": reference.read,
+    "sglang": sglang.read,
     "vllm": vllm.read,
 }
 

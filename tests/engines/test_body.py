@@ -139,6 +139,9 @@ choice = maybe(
             "finish_reason": texts,
             "token_ids": maybe(st.lists(st.integers(-1, 9), max_size=3)),
             "prompt_token_ids": maybe(st.lists(st.integers(0, 9), max_size=3)),
+            "response_token_ids": maybe(st.lists(st.integers(-1, 9), max_size=3)),
+            "output_ids": maybe(st.lists(st.integers(-1, 9), max_size=3)),
+            "output_token_logprobs": maybe(st.lists(maybe(st.tuples(numbers, numbers)), max_size=3)),
         },
     )
 )

@@ -46,6 +46,11 @@ def test_recognised_without_a_telling_model_list(recorded, scripted):
         ({"/version": {"version": "1", "engine": "parhelion-reference"}}, "reference"),
         ({"/info": {"model_id": "m", "max_concurrent_requests": 128}}, "tgi"),
         ({"/v1/models": {"data": [{"id": "m", "owned_by": "library"}]}}, "ollama"),
+        ({"/v1/models": {"data": [{"id": "m", "owned_by": "sglang"}]}}, "sglang"),
+        ({"/v1/models": {"data": [{"id": "m", "owned_by": "lmdeploy"}]}}, "lmdeploy"),
+        # SGLang has Ollama's routes too
+        ({"/model_info": {"model_path": "m", "is_generation": True}, "/api/version": {"version": "1"}}, "sglang"),
+        ({"/v1/models": unnamed, "/get_model_info": {"model_path": "m", "is_generation": True}}, "sglang"),
     ):
         assert asyncio.run(detect(scripted(routes))) == name
 
