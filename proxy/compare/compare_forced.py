@@ -13,9 +13,12 @@ from proxy.compare import findings as found
 from proxy.compare.align import countable
 from proxy.compare.classify import classify, pick, tie
 from proxy.compare.comparison import By, ChoiceComparison, Comparison, Flip, Mode, Source, Tie
+from proxy.compare.explained import explained
 from proxy.compare.identity import Named, same
+from proxy.compare.layers import NOTHING, Known
 from proxy.compare.near_tie import Tau
 from proxy.compare.position import Position, arrays, measure
+from proxy.compare.prompt import prompt_findings
 from proxy.compare.row import Row, read_row
 from proxy.compare.token_stream import Reply, Token, TokenStream
 
@@ -32,17 +35,19 @@ def compare_forced(
     values_incomparable: str | None = None,
     unfiltered: bool = False,
     shadow_prompt_ids: tuple[int, ...] | None = None,
+    known: Known = NOTHING,
 ) -> Comparison:
     """Hold the shadow's scores of the primary's tokens against the primary's own.
 
     ``scored`` has, for each of the primary's choices, (index of the token, the shadow's row for it) in ascending order,
     possibly for a sample of the positions. ``greedy``: the primary's effective temperature is 0. ``unfiltered``: it is 1,
     without top-p, top-k, min-p, penalties, bias or grammar, so that k3 estimates a KL. ``shadow_prompt_ids``: how the
-    shadow itself renders the request, when it can say. One incomparable choice makes the whole comparison so.
+    shadow itself renders the request, when it can say. ``known``: what was found out before. One incomparable choice makes the whole comparison so.
     """
     prompt_ids = primary.choices[0].prompt_ids if primary.choices else None
-    findings = [*found.prompt_findings(prompt_ids, shadow_prompt_ids)]
-    reason, detail = _refusal(primary, scored, prompt_differs=bool(findings))
+    prompt = prompt_findings(prompt_ids, shadow_prompt_ids, known=known)
+    findings: list[str] = []
+    reason, detail = _refusal(primary, scored, prompt_differs=bool(prompt))
     comparable, claims = values_incomparable is None, source is not Source.CANONICAL
     choices: list[ChoiceComparison] = []
     if reason is None:
@@ -50,10 +55,9 @@ def compare_forced(
             _choice(stream, rows, tau, greedy=greedy, claims=claims, comparable=comparable)
             for stream, rows in zip(primary.choices, scored, strict=True)
         ]
-        findings += _value_findings(choices, values_incomparable)
     elif reason == "unaligned":
         findings.append(found.STREAM_MISALIGNED)
-    return Comparison(
+    comparison = Comparison(
         mode=Mode.FORCED,
         source=source,
         incomparable=reason,
@@ -67,14 +71,7 @@ def compare_forced(
         expected_flips=tau.expected_flips(gap for choice in choices for gap in choice.gaps) if claims else None,
         k3_is_kl=unfiltered and not greedy and comparable and claims,
     )
-
-
-def _value_findings(choices: Sequence[ChoiceComparison], values_incomparable: str | None) -> list[str]:
-    findings = [found.LOGPROB_MODE] if values_incomparable == found.LOGPROB_MODE else []
-    for choice in choices:
-        if choice.positions is None:
-            findings += found.alignment_findings(choice.primary_logprobs, choice.shadow_logprobs)
-    return findings
+    return explained(comparison, primary, None, known, prompt=prompt, scored=scored)
 
 
 def _refusal(primary: Reply, scored: Sequence[Rows], *, prompt_differs: bool) -> tuple[str | None, str | None]:

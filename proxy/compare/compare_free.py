@@ -17,8 +17,11 @@ from proxy.compare.align import Aligned, Unaligned, align
 from proxy.compare.classify import classify, pick, tie
 from proxy.compare.comparison import ChoiceComparison, Comparison, Flip, Mode, Source, Tie
 from proxy.compare.ending import both_ended, ended, same_visible_end, shorter_ended, visible
+from proxy.compare.explained import explained
+from proxy.compare.layers import NOTHING, Known
 from proxy.compare.near_tie import Tau
 from proxy.compare.position import Position, arrays, measure
+from proxy.compare.prompt import reply_prompt_findings
 from proxy.compare.row import Row, read_row, value
 from proxy.compare.token_stream import Reply, Token, TokenStream
 
@@ -34,21 +37,20 @@ def compare_free(
     greedy: bool,
     values_incomparable: str | None = None,
     stop: tuple[str, ...] = (),
+    known: Known = NOTHING,
 ) -> Comparison:
     """Hold the shadow's own reply against the primary's.
 
     ``greedy``: the effective temperature is 0 in both arms. ``values_incomparable``: see ``findings.values_incomparable``.
-    ``stop``: the request's stop strings. One incomparable choice makes the whole comparison so.
+    ``stop``: the request's stop strings. One incomparable choice makes the whole comparison so. ``known``: what was found out before.
     """
-    prompt = found.reply_prompt_findings(primary, shadow)
-    reason, detail = _refusal(primary, shadow, prompt, greedy=greedy)
-    findings = [*prompt]
+    prompt = reply_prompt_findings(primary, shadow, known)
+    reason, detail = _refusal(primary, shadow, prompt_differs=bool(prompt), greedy=greedy)
+    findings: list[str] = []
     if shadow.error is not None:
         findings.append(found.TRANSPORT_ERRORS)
     choices: list[ChoiceComparison] = []
     if reason is None:
-        if values_incomparable == found.LOGPROB_MODE:
-            findings.append(found.LOGPROB_MODE)
         for left, right in zip(primary.choices, shadow.choices, strict=True):
             result = _choice(left, right, source, tau, comparable=values_incomparable is None, stop=stop)
             if isinstance(result, str):
@@ -57,7 +59,7 @@ def compare_free(
                 break
             choices.append(result)
             findings += _choice_findings(left, right, result)
-    return Comparison(
+    comparison = Comparison(
         mode=Mode.FREE,
         source=source,
         incomparable=reason,
@@ -70,15 +72,16 @@ def compare_free(
         greedy=greedy,
         expected_flips=tau.expected_flips(gap for choice in choices for gap in choice.gaps),
     )
+    return explained(comparison, primary, shadow, known, prompt=prompt)
 
 
-def _refusal(primary: Reply, shadow: Reply, prompt: tuple[str, ...], *, greedy: bool) -> tuple[str | None, str | None]:
+def _refusal(primary: Reply, shadow: Reply, *, prompt_differs: bool, greedy: bool) -> tuple[str | None, str | None]:
     """Return why the replies cannot be compared, in the order of the layers, and the arm's own short reason."""
     if primary.error is not None:
         return "primary_error", primary.error
     if shadow.error is not None:
         return "shadow_error", shadow.error
-    if prompt:
+    if prompt_differs:
         return "prompt_tokens", None
     if not greedy:
         return "sampled", None
@@ -93,9 +96,9 @@ def _choice(
     """Compare one choice; a string is the reason why it cannot be."""
     match align(primary, shadow):
         case _ if source is Source.TEXT:
-            return _text_choice(primary, shadow)
+            return _text_choice(primary, shadow, stop)
         case Unaligned("no_tokens"):
-            return _text_choice(primary, shadow)
+            return _text_choice(primary, shadow, stop)
         case Unaligned(reason):
             return reason
         case Aligned() as aligned:
@@ -130,12 +133,14 @@ def _token_choice(
         aligned_by=aligned.by,
         **arrays(positions),
     )
-    return _finished_by_text(choice, primary, shadow) if censored == "unresolvable" else choice
+    return _finished_by_text(choice, primary, shadow, stop) if censored == "unresolvable" else choice
 
 
-def _finished_by_text(choice: ChoiceComparison, primary: TokenStream, shadow: TokenStream) -> ChoiceComparison:
+def _finished_by_text(
+    choice: ChoiceComparison, primary: TokenStream, shadow: TokenStream, stop: tuple[str, ...]
+) -> ChoiceComparison:
     """Let the texts say what rows that name no token cannot; the token numbers up to there stay."""
-    text = _text_choice(primary, shadow)
+    text = _text_choice(primary, shadow, stop)
     at = text.first_text_difference
     return replace(
         choice,
@@ -191,15 +196,16 @@ def _ties(index: int, tokens: tuple[Token, Token], rows: tuple[Row, Row]) -> lis
     return [one for one in seen if one is not None]
 
 
-def _text_choice(primary: TokenStream, shadow: TokenStream) -> ChoiceComparison:
+def _text_choice(primary: TokenStream, shadow: TokenStream, stop: tuple[str, ...]) -> ChoiceComparison:
     texts = visible(primary), visible(shadow)
     at = first_difference(*texts)
     censored: str | None = None
     if at is None:
         censored = both_ended(primary, shadow)
     elif at == min(len(text) for text in texts):
-        shorter = primary if len(texts[0]) < len(texts[1]) else shadow
-        censored = None if ended(shorter) == "end" else ended(shorter)
+        shorter, rest = (primary, texts[1][at:]) if len(texts[0]) < len(texts[1]) else (shadow, texts[0][at:])
+        heeded = ended(shorter) == "end" and rest.startswith(stop)  # of no stop strings, none begins anything
+        censored = "stop_string" if heeded else None if ended(shorter) == "end" else ended(shorter)
     return ChoiceComparison(
         index=primary.index,
         primary_tokens=primary.count,
@@ -230,10 +236,9 @@ def first_difference(left: str, right: str) -> int | None:
 
 def _choice_findings(primary: TokenStream, shadow: TokenStream, choice: ChoiceComparison) -> list[str]:
     """Name what stands beside the tokens. Text and calls of a reply that was cut off are not findings."""
-    values = list(found.alignment_findings(choice.primary_logprobs, choice.shadow_logprobs))
     if "cut" in (ended(primary), ended(shadow)):
-        return values
-    findings = [*values, *found.tool_call_findings(primary, shadow)]
+        return []
+    findings = [*found.tool_call_findings(primary, shadow)]
     if choice.diverged:
         return findings
     if choice.censored == "stop_string":

@@ -170,10 +170,11 @@ class Comparison(Struct, frozen=True):
 
     ``incomparable`` is a bounded label, ``detail`` the arm's own short reason behind it (``status_500``). ``tau`` (nats)
     and its origin are what the near ties were judged by. ``values_incomparable`` says why the arms' values may not be
-    set against each other although their tokens may (``logprob_mode``); the arrays of differences are then None.
+    set against each other although their tokens may (``logprob_mode``, ``logprob_alignment``); the arrays of differences are then None.
     ``k3_is_kl``: the tokens were drawn at an effective temperature of 1 without any filter, so that the mean of k3
     estimates KL(primary || shadow); otherwise it is a score. ``greedy`` is about the primary's output. ``expected_flips``:
     how many flips (first differences) the control's noise alone makes at these gaps; None until that noise is learned.
+    ``findings`` stand in the order of the layers (``layers.ORDER``); ``evidence`` has, by finding, what was seen: counts and values, no text.
     """
 
     mode: Mode
@@ -188,6 +189,7 @@ class Comparison(Struct, frozen=True):
     k3_is_kl: bool = False
     greedy: bool | None = None
     expected_flips: float | None = None
+    evidence: dict[str, dict[str, int | float | str | bool | None]] = {}
 
     @property
     def outcome(self) -> str:

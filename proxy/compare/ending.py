@@ -6,6 +6,7 @@ cancel or a deadline is not: there the observation is censored. Labels are bound
 
 from __future__ import annotations
 
+from proxy.compare.findings import canonical
 from proxy.compare.token_stream import Token, TokenStream
 
 #: Finish reasons with which a model ends its own output.
@@ -61,8 +62,12 @@ def same_visible_end(primary: TokenStream, shadow: TokenStream) -> bool:
 
 
 def visible(stream: TokenStream) -> str:
-    """Return all that a client can read of a stream: reasoning, content, tool calls."""
-    calls = "".join(f"\n{call.name}({call.arguments})" for call in stream.tool_calls)
+    """Return all that a client can read of a stream: reasoning, content, tool calls (their arguments however they are spelled)."""
+    if not stream.tool_calls:
+        return stream.reasoning + stream.text
+    calls = "".join(
+        f"\n{call.name}({canonical(call.arguments).decode('utf-8', 'replace')})" for call in stream.tool_calls
+    )
     return stream.reasoning + stream.text + calls
 
 

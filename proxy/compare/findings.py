@@ -1,23 +1,16 @@
-"""Differences that explain others or stand beside the tokens: prompt, logprob mode, channels, tool calls, how a reply ended.
+"""Differences that stand beside the tokens: channels, tool calls, how a reply ended; and whether two modes' values may be compared.
 
-House rules. A finding is a name from a closed list and says that something differs, never that somebody is wrong. Layers
-come in the order of the pipeline: a prompt that differs explains every token after it, so nothing behind it is compared.
+House rules. A finding is a name from a closed list (``layers``) and says that something differs, never that somebody is wrong. The layers before the tokens
+have files of their own: ``prompt``, ``value_layer``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
-from proxy.compare.distance import correlation
-from proxy.compare.token_stream import Reply, TokenStream
+from proxy.compare.token_stream import TokenStream
+from proxy.compare.value_layer import LOGPROB_MODE
 
-PROMPT_TOKENS = "prompt_tokens"
-PROMPT_DOUBLE_BOS = "prompt_double_bos"
-CONTEXT_TRUNCATED = "context_truncated"
-LOGPROB_MODE = "logprob_mode"
-LOGPROB_ALIGNMENT = "logprob_alignment"
 STREAM_MISALIGNED = "stream_misaligned"
 STOP_HANDLING = "stop_handling"
 OUTPUT_LENGTH = "output_length"
@@ -27,45 +20,6 @@ TOKENIZER = "tokenizer"
 TOOL_CALL_NAME = "tool_call_name"
 TOOL_CALL_ARGUMENTS = "tool_call_arguments"
 TRANSPORT_ERRORS = "transport_errors"
-
-#: Healthy arms correlate at about 0.999 (public reinforcement-learning roll-outs), values of unrelated tokens hardly; 16 pairs
-#: tell the two apart.
-_RELATED, _UNRELATED, _ENOUGH_VALUES = 0.95, 0.6, 16
-
-
-def prompt_findings(
-    primary_ids: tuple[int, ...] | None,
-    shadow_ids: tuple[int, ...] | None,
-    primary_count: int | None = None,
-    shadow_count: int | None = None,
-) -> tuple[str, ...]:
-    """Compare what the arms were asked: ids where both give them, else token counts; empty when nothing differs or is known.
-
-    One begin token more on either side is ``prompt_double_bos``; the end of the other's prompt only, ``context_truncated``.
-    """
-    if primary_ids is None or shadow_ids is None:
-        differ = primary_count is not None and shadow_count is not None and primary_count != shadow_count
-        return (PROMPT_TOKENS,) if differ else ()
-    if primary_ids == shadow_ids:
-        return ()
-    shorter, longer = sorted((primary_ids, shadow_ids), key=len)
-    found = [PROMPT_TOKENS]
-    if longer == (*shorter[:1], *shorter):
-        found.append(PROMPT_DOUBLE_BOS)
-    elif len(shorter) < len(longer) and len(shorter) > 1 and longer[1 - len(shorter) :] == shorter[1:]:
-        found.append(CONTEXT_TRUNCATED)
-    return tuple(found)
-
-
-def reply_prompt_findings(primary: Reply, shadow: Reply) -> tuple[str, ...]:
-    """``prompt_findings`` of two replies: every choice's ids, and the counts that the engines report."""
-    found: list[str] = []
-    for left, right in zip(primary.choices, shadow.choices, strict=False):
-        if left.prompt_ids is not None and right.prompt_ids is not None:
-            found += prompt_findings(left.prompt_ids, right.prompt_ids)
-        else:
-            found += prompt_findings(None, None, primary.prompt_tokens, shadow.prompt_tokens)
-    return tuple(dict.fromkeys(found))
 
 
 def values_incomparable(primary_mode: str | None, shadow_mode: str | None, *, unfiltered: bool = False) -> str | None:
@@ -81,25 +35,6 @@ def values_incomparable(primary_mode: str | None, shadow_mode: str | None, *, un
     if known and unfiltered and {primary_mode, shadow_mode} <= {"raw", "processed"}:
         return None
     return LOGPROB_MODE
-
-
-def alignment_findings(primary: Sequence[float | None], shadow: Sequence[float | None]) -> tuple[str, ...]:
-    """Find values that belong to the neighbouring token: both arms' logprobs of one choice, position by position.
-
-    Such a fault leaves the mean as it is. The sign of it: the values do not correlate where they are, and do one row away.
-    """
-    pairs = list(zip(primary, shadow, strict=True))
-    ahead, behind = list(zip(primary, shadow[1:], strict=False)), list(zip(primary[1:], shadow, strict=False))
-    here = _correlation(pairs)
-    if here is None or here > _UNRELATED:
-        return ()
-    beside = max((one for one in map(_correlation, (ahead, behind)) if one is not None), default=0.0)
-    return (LOGPROB_ALIGNMENT,) if beside > _RELATED else ()
-
-
-def _correlation(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
-    known = [(p, q) for p, q in pairs if p is not None and q is not None]
-    return correlation(known) if len(known) >= _ENOUGH_VALUES else None
 
 
 def tool_call_findings(primary: TokenStream, shadow: TokenStream) -> tuple[str, ...]:

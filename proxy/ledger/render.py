@@ -18,6 +18,7 @@ from proxy.ledger import rows
 from proxy.ledger.cells import ABSENT, Numbers, number, several
 from proxy.ledger.inert import inert
 from proxy.ledger.opening import not_compared, opening
+from proxy.ledger.remedies import evidence_line
 from proxy.ledger.rows import Row
 
 _SOURCES = {
@@ -151,6 +152,11 @@ def _remarks(shadow: Numbers, console: Console) -> None:
         console.print(Text(f"\n{name}: stack differs: " + "; ".join(parts)))
     for one in shadow["findings"]:
         severity = {"explains": "may explain what differs after it"}.get(one["severity"], inert(one["severity"]))
-        console.print(Text(f"{name}: {inert(one['finding'])} ({severity}), {one['count']:,} times. {one['remedy']}"))
+        seen = f" [{inert(evidence_line(one['evidence']), 300)}]" if one.get("evidence") else ""
+        console.print(
+            Text(
+                f"{name}: {inert(one['finding'])} ({severity}), {one['count']:,} times{seen}. {inert(one['remedy'], 600)}"
+            )
+        )
     if (verdict := shadow.get("verdict")) is not None:
         console.print(Text(f"{name}: {inert(verdict['state'])}", style="bold"))

@@ -8,7 +8,7 @@ configured and those that the store knows: what was recorded is shown, whatever 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -16,13 +16,14 @@ from typing import Any
 from msgspec import Struct, field
 
 from proxy.compare.comparison import Comparison, Mode, Source
+from proxy.compare.layers import LAYER_OF, Evidence, place
 from proxy.compare.summary import summarise_forced, summarise_free, summarise_latency, summarise_ties
 from proxy.config import Config
 from proxy.ledger.conservation import ArmTerms, Terms
 from proxy.ledger.query import Filter
 from proxy.ledger.reconcile import Arm
 from proxy.ledger.record import Record, Timing
-from proxy.ledger.remedies import advice
+from proxy.ledger.remedies import Engine, advice
 from proxy.ledger.stack import stack_differences
 from proxy.ledger.store import Key, Store
 
@@ -172,7 +173,7 @@ def _shadow(
         "role": shadow.role,
         "footprint": own,
         "footprint_differences": stack_differences(footprints.get("primary", {}), own),
-        "findings": _findings(chain(free.comparisons, forced.comparisons)),
+        "findings": _findings(chain(free.comparisons, forced.comparisons), name, footprints.get("primary", {}), own),
         "modes": summaries,
         "ties": summarise_ties(free.comparisons, forced.comparisons),
         "latency": _latency(free),
@@ -211,12 +212,33 @@ def _settled(counts: Mapping[Key, int], arm: Arm) -> dict[str, Any]:
     return reasons | {"compared": sum(reasons["compared"].values())}
 
 
-def _findings(comparisons: chain[Comparison]) -> list[dict[str, Any]]:
-    counted = Counter(finding for one in comparisons for finding in one.findings)
-    return [
-        {"finding": name, "severity": advice(name).severity, "count": n, "remedy": advice(name).remedy}
-        for name, n in counted.most_common()
-    ]
+def _findings(
+    comparisons: Iterable[Comparison], name: str, primary: Mapping[str, Any], shadow: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """List what was found, by layer, each with the evidence of the latest comparison that has some."""
+    counted: Counter[str] = Counter()
+    latest: dict[str, Evidence] = {}
+    for one in comparisons:
+        counted.update(one.findings)
+        latest |= one.evidence
+    arms = {"primary": Engine("primary", _dialect(primary)), "shadow": Engine(name, _dialect(shadow))}
+    found = []
+    for finding in sorted(counted, key=place):
+        evidence = latest.get(finding, {})
+        told = advice(finding, evidence, arms)
+        found.append({
+            "finding": finding,
+            "layer": LAYER_OF[finding].value if finding in LAYER_OF else None,
+            "severity": told.severity,
+            "count": counted[finding],
+            "evidence": evidence,
+            "remedy": told.remedy,
+        })  # fmt: skip
+    return found
+
+
+def _dialect(footprint: Mapping[str, Any]) -> str:
+    return str(footprint.get("engine") or "")
 
 
 def _latency(free: Gathered) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def test_what_cannot_be_compared_says_why(make):
     assert forced(make.reply(make.stream(make.token(1), count=2)), good).incomparable == "token_count"
     assert forced(reply, []).incomparable == "not_scored"
     wrong_prompt = forced(reply, good, shadow_prompt_ids=(8,))
-    assert (wrong_prompt.incomparable, wrong_prompt.findings[0]) == ("prompt_tokens", "prompt_tokens")
+    assert (wrong_prompt.incomparable, wrong_prompt.findings[-1]) == ("prompt_tokens", "prompt_tokens")
     assert forced(reply, good, shadow_prompt_ids=(7, 8)).incomparable is None
 
 

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from proxy.compare.compare_free import compare_free, first_difference
 from proxy.compare.comparison import By, Comparison, FlipClass, Source, TauOrigin
+from proxy.compare.layers import Found, Known
 from proxy.compare.near_tie import Tau
 from proxy.compare.token_stream import Channel, Reply, Token, TokenStream, ToolCall
 
@@ -89,7 +90,7 @@ def test_what_cannot_be_compared_says_why(primary, shadow, more, reason, detail)
 def test_findings_stand_beside_a_refusal():
     left = Reply(choices=(TokenStream(tokens=(Token("a", id=1),), prompt_ids=(1, 5, 6)),))
     right = Reply(choices=(TokenStream(tokens=(Token("a", id=1),), prompt_ids=(1, 1, 5, 6)),))
-    assert free(left, right).findings == ("prompt_tokens", "prompt_double_bos")
+    assert free(left, right).findings == ("prompt_double_bos", "prompt_tokens")
     assert free(words("a"), Reply(error="timeout")).findings == ("transport_errors",)
 
 
@@ -128,7 +129,8 @@ def test_ids_without_values_and_values_without_ids(make):
 
 def test_another_logprob_mode_compares_tokens_and_no_values(make):
     answer = make.reply(make.engine().greedy((1, 2), 4))
-    comparison = free(answer, answer, values_incomparable="logprob_mode")
+    modes = Found("logprob_mode", {"primary": "raw", "shadow": "processed"})
+    comparison = free(answer, answer, values_incomparable="logprob_mode", known=Known((modes,)))
     choice = only(comparison)
     assert comparison.values_incomparable == "logprob_mode"
     assert comparison.findings == ("logprob_mode",)
@@ -246,6 +248,22 @@ def test_equal_texts_are_identical_by_text_without_token_numbers():
     assert comparison.outcome == "identical"
     assert (choice.by_text, choice.compared, choice.exposed, choice.ids) == (True, 0, 0, ())
     assert only(free(words("abc"), words("abc"), source=Source.TEXT)).by_text
+
+
+def test_a_stop_string_left_in_one_text_is_no_difference_of_the_engines():
+    comparison = free(text("ab"), text("abEND"), stop=("END",))
+    assert (comparison.outcome, only(comparison).censored) == ("censored", "stop_string")
+    assert comparison.findings == ("stop_handling",)
+    assert comparison.evidence == {"stop_handling": {"primary_characters": 2, "shadow_characters": 5}}
+    assert free(text("ab"), text("abEND")).outcome == "diverged"
+
+
+def test_arguments_in_another_order_are_the_same_text():
+    one, other = (
+        text("", "tool_calls", tool_calls=(ToolCall("f", spelled),))
+        for spelled in ('{"a":1,"b":2}', '{"b": 2, "a": 1}')
+    )
+    assert (free(one, other).outcome, free(one, other).findings) == ("identical", ())
 
 
 def test_texts_that_differ_have_diverged_at_text_level():

@@ -8,6 +8,7 @@ import pytest
 from proxy.compare.compare_forced import compare_forced
 from proxy.compare.compare_free import compare_free
 from proxy.compare.comparison import FlipClass, Pick, SeenBy, Source, TauOrigin
+from proxy.compare.distance import correlation
 from proxy.compare.near_tie import Noise, Tau, learn, logit_step, threshold
 from proxy.compare.summary import summarise_forced, summarise_free, summarise_ties
 from proxy.compare.token_stream import Token
@@ -151,9 +152,12 @@ def test_logprobs_shifted_by_one_collapse_the_correlation_while_the_tokens_agree
             target.append(compare_forced(make.reply(stream), [scored], source=Source.REPLY, tau=tau, greedy=False))
     good, bad = summarise_forced(clean), summarise_forced(shifted)
     assert good["correlation"] == pytest.approx(1.0)
-    assert abs(bad["correlation"]) < 0.2
-    assert abs(bad["mean_difference_nats"]) < 0.05
-    assert bad["k3"] > 0.5
+    both = [one.choices[0] for one in shifted]
+    pairs = [pair for one in both for pair in zip(one.primary_logprobs, one.shadow_logprobs, strict=True)]
+    assert abs(correlation(pairs)) < 0.2
+    assert abs(math.fsum(q - p for p, q in pairs) / len(pairs)) < 0.05
+    assert not {"logprob_error_nats", "k3", "kl_lower_bound_nats", "correlation"} & bad.keys()
+    assert (bad["flip_positions"], sum(bad["flips"].values())) == (0, 0)
     assert all("logprob_alignment" in one.findings for one in shifted)
     assert not any(one.findings for one in clean)
 
@@ -204,4 +208,6 @@ def test_values_after_temperature_are_no_drift_when_the_modes_are_known_to_diffe
     assert summary["top1_agreement"] == 1.0
     assert "logprob_error_nats" not in summary
     assert "k3" not in summary
-    assert comparison.findings == ("logprob_mode",)
+    found_out = compare_forced(make.reply(stream), [rows], source=Source.REPLY, tau=tau, greedy=True)
+    assert found_out.findings == ("logprob_mode",)
+    assert "logprob_error_nats" not in summarise_forced([found_out])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from proxy.compare import findings
-from proxy.ledger.remedies import ADVICE, advice
+from proxy.compare import findings, prompt, value_layer
+from proxy.compare.layers import ORDER
+from proxy.ledger import findings_table
+from proxy.ledger.remedies import ADVICE, Engine, advice
 
 CONTRACT = [
     "prompt_tokens",
@@ -28,21 +30,55 @@ CONTRACT = [
 ]
 
 
-def test_every_name_of_the_contract():
-    assert set(ADVICE) == set(CONTRACT)
+def test_every_name_of_the_contract_and_those_added_since():
+    assert set(ADVICE) == set(ORDER)
+    assert set(CONTRACT) <= set(ORDER)
 
 
 def test_every_name_that_the_comparison_uses():
-    used = {value for name, value in vars(findings).items() if name.isupper() and isinstance(value, str)}
-    assert used
+    modules = (findings, prompt, value_layer)
+    used = {value for one in modules for name, value in vars(one).items() if name.isupper() and isinstance(value, str)}
+    assert len(used) > 10
     assert used <= set(ADVICE)
 
 
 def test_each_is_a_sentence_that_says_what_to_do():
-    for severity, remedy in ADVICE.values():
+    for seen, severity, remedy in ADVICE.values():
         assert severity in {"explains", "functional", "notice"}
         assert remedy.endswith(".")
+        assert seen
+        assert not seen.endswith(".")
 
 
 def test_an_unknown_name_is_a_notice():
-    assert advice("new") == ("notice", "")
+    assert advice("new") == ("", "notice", "")
+
+
+def test_the_remedy_names_the_engine_and_its_option():
+    arms = {"primary": Engine("primary", "vllm"), "shadow": Engine("cand", "llama_cpp")}
+    said = advice("context_truncated", {"arm": "shadow"}, arms).remedy
+    assert (
+        said
+        == f"{ADVICE['context_truncated'].remedy} On cand (llama_cpp): --ctx-size (shared by the slots of --parallel)."
+    )
+    both = advice("prompt_template", {}, arms).remedy
+    assert "On primary (vllm): --chat-template FILE." in both
+    assert "On cand (llama_cpp): --chat-template-file FILE" in both
+    assert advice("context_truncated", {}, {"shadow": Engine("vllm", "vllm")}).remedy.endswith(
+        "On vllm: --max-model-len."
+    )
+    assert advice("prompt_template", {}, {"shadow": Engine("x", "")}).remedy == ADVICE["prompt_template"].remedy
+
+
+def test_defaults_that_were_made_explicit_explain_nothing_any_more():
+    assert advice("sampling_defaults", {"neutralised": True}).severity == "notice"
+    assert advice("sampling_defaults", {"neutralised": False}).severity == "explains"
+
+
+def test_the_table_of_findings_is_that_of_the_code():
+    """Mend it with `python -m proxy.ledger.findings_table`."""
+    page = findings_table.PAGE.read_text(encoding="utf-8")
+    assert findings_table.renewed(page) == page
+    assert [line.split("`")[1] for line in page.splitlines() if line.count(" | `") == 1 and line.count("|") == 6][
+        : len(ORDER)
+    ] == list(ORDER)

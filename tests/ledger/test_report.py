@@ -225,14 +225,17 @@ def test_footprints_and_their_differences(store, make):
 
 
 def test_findings_come_with_their_remedy(store, make):
-    found = make.free(findings=("prompt_tokens", "a_new_one"))
+    seen = {"prompt_tokens": {"primary_tokens": 4, "shadow_tokens": 5}}
+    found = make.free(findings=("prompt_tokens", "a_new_one"), evidence=seen)
     store.settle([make.compared(make.record(number, found)) for number in range(2)])
     findings = build_report(CONFIG, store, command="test", now=0.0)["shadows"][0]["findings"]
     assert findings[0]["finding"] == "prompt_tokens"
     assert findings[0]["count"] == 2
     assert findings[0]["severity"] == "explains"
     assert "chat template" in findings[0]["remedy"]
-    assert findings[1] == {"finding": "a_new_one", "severity": "notice", "count": 2, "remedy": ""}
+    assert (findings[0]["layer"], findings[0]["evidence"]) == ("prompt", seen["prompt_tokens"])
+    nothing = {"layer": None, "evidence": {}, "remedy": ""}
+    assert findings[1] == {"finding": "a_new_one", "severity": "notice", "count": 2} | nothing
 
 
 def test_a_part_of_the_records(store, make):
