@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from proxy.compare.findings import TOKENIZER, prompt_findings
+from proxy.compare.findings import TOKENIZER
+from proxy.compare.prompt import prompt_findings
 
 
 class Prompt(Struct, frozen=True):
@@ -38,7 +39,7 @@ def parity(one: Prompt, other: Prompt) -> Parity:
         return Parity(None, "unknown: one of them takes no chat")
     if one.tokenizer and other.tokenizer and one.tokenizer != other.tokenizer:
         return Parity(False, f"other tokenizers: {one.count} and {other.count} tokens", (TOKENIZER,))
-    found = prompt_findings(one.ids, other.ids, one.count, other.count)
+    found = tuple(each.name for each in prompt_findings(one.ids, other.ids, one.count, other.count))
     if found:
         return Parity(False, f"other prompts: {one.count} and {other.count} tokens", found)
     if one.ids is not None and other.ids is not None:
