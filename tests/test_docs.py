@@ -35,7 +35,7 @@ def flags(function: object) -> set[str]:
 
 def known_flags() -> set[str]:
     found = {"--help", "--version"}
-    for app, names in ((cli.app, COMMANDS), (engine, ["reference", "vllm"])):
+    for app, names in ((cli.app, COMMANDS), (engine, ["reference", "vllm", "scripted"])):
         for name in names:
             found |= flags(app[name].default_command)
     return found
@@ -43,7 +43,7 @@ def known_flags() -> set[str]:
 
 def test_every_command_is_in_the_readme() -> None:
     assert isinstance(cli.app, App)
-    for name in [*COMMANDS, "engine reference", "engine vllm"]:
+    for name in [*COMMANDS, "engine reference", "engine vllm", "engine scripted"]:
         assert f"parhelion {name}" in README
 
 
@@ -58,7 +58,7 @@ def test_every_flag_of_serve_is_in_the_readme() -> None:
 
 
 def test_every_parameter_of_every_command_is_explained() -> None:
-    for app, names in ((cli.app, COMMANDS), (engine, ["reference", "vllm"])):
+    for app, names in ((cli.app, COMMANDS), (engine, ["reference", "vllm", "scripted"])):
         for name in names:
             function = app[name].default_command
             text = inspect.getdoc(function) or ""

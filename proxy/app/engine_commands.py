@@ -1,4 +1,4 @@
-"""``parhelion engine reference`` and ``parhelion engine vllm``: engines with logprobs ready, in the foreground."""
+"""``parhelion engine reference``, ``vllm`` and ``scripted``: engines with logprobs ready, in the foreground."""
 
 from __future__ import annotations
 
@@ -136,6 +136,46 @@ def vllm(
         return run_vllm(options, _say)
     except EngineError as error:
         raise ConfigError(str(error)) from None
+
+
+@engine.command
+def scripted(
+    *,
+    dialect: str = "vllm",
+    script: Path | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8200,
+) -> int:
+    """Start a toy model that speaks any engine's dialect, with the differences and faults that a script plants.
+
+    For tests, and for trying dashboards and alerts without a real engine. Without a script it is healthy: two of them answer
+    the same to the last bit, whatever dialects they speak. engines/scripted/README.md says what a script holds.
+
+    Parameters
+    ----------
+    dialect
+        Whose HTTP interface to speak: vllm, sglang, llama_cpp, openai and the others that the README lists.
+    script
+        A YAML file that says what the engine says and what is wrong with it.
+    host
+        Address to listen on.
+    port
+        Port to listen on; 0 takes a free one.
+    """
+    from engines.scripted.script_load import ScriptError, load
+    from engines.scripted.server import serve
+    from engines.scripted.writers.registry import NAMES
+
+    if dialect not in NAMES:
+        raise ConfigError(f"--dialect: there is no {dialect}: choose one of {', '.join(NAMES)}")
+    try:
+        serve(load(script), dialect, host, port)
+    except ScriptError as error:
+        raise ConfigError(str(error)) from None
+    except OSError as error:
+        reason = error.strerror or "not an address"
+        raise ConfigError(f"cannot listen on {host}:{port}: {reason}; choose another --port or --host") from None
+    return 0
 
 
 def _hand_over(words: list[str]) -> None:
