@@ -76,7 +76,7 @@ class Scored(Struct, frozen=True):
 class Defaults:
     """Values an engine uses when the request omits them; None where neither its routes nor its documents say.
 
-    ``max_tokens_chat`` and ``max_tokens_completions`` are numbers only: an engine that goes on to the end of its context has None there.
+    ``enable_thinking`` is the template argument of that name, where it is declared. ``max_tokens_chat`` and ``max_tokens_completions`` are numbers only: an engine that goes on to the end of its context has None there.
     """
 
     temperature: float | None = None
@@ -88,6 +88,7 @@ class Defaults:
     repetition_penalty: float | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
+    enable_thinking: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from proxy.compare.token_stream import Reply, Token, TokenStream
 #: A decode and a prefill of one model differ by at most a few tenths of a nat (bf16); beyond this they are not the same model.
 _SAME_MODEL = 2.0
 #: Sampling defaults by name, as ``declare`` gives them too.
-_SAMPLING = tuple(one.name for one in fields(Defaults))
+_SAMPLING = tuple(one.name for one in fields(Defaults) if one.name != "enable_thinking")
 _WHOLE = ("top_k", "max_tokens_completions", "max_tokens_chat")
 
 
@@ -277,4 +277,6 @@ def _declared_defaults(known: Defaults, declared: Mapping[str, Any]) -> Defaults
         for name in _SAMPLING
         if isinstance(value := declared.get(name), int | float) and not isinstance(value, bool)
     }
+    if isinstance(thinking := declared.get("enable_thinking"), bool):
+        said["enable_thinking"] = thinking
     return replace_fields(known, **said)

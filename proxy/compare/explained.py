@@ -123,7 +123,7 @@ def _evidence(name: str, comparison: Comparison, primary: Reply, shadow: Reply |
         case "stop_handling" | "tokenizer":
             return _both(primary, shadow, lambda one: {"characters": len(visible(one))})
         case "output_length":
-            return _both(primary, shadow, _length) | {"max_tokens": known.max_tokens}
+            return _both(primary, shadow, _length) | {"max_tokens": known.max_tokens or "not set"}
         case "tool_call_name" | "tool_call_arguments":
             return _both(primary, shadow, lambda one: {"calls": len(one.tool_calls)})
         case _:

@@ -20,6 +20,7 @@ from msgspec import Struct
 from engines import alike
 from engines.alike import Known
 from engines.dialect import Answer, Call, Defaults, Dialect, DialectError, Endpoint, Fetch, Json, Scored
+from proxy.compare.comparison import Mode
 from proxy.compare.token_stream import Reply
 from proxy.judge import usage
 from proxy.judge.guard import KILL_SWITCH, Guard
@@ -70,6 +71,9 @@ class Arm:
     forced: bool = False
     logprob_mode: str = "unknown"
     dtype: str = ""
+    context: int | None = None  # tokens of a prompt and its reply together
+    #: Why the values of an arm are not compared for a while, and for how many comparisons more, by mode; see ``beforehand``.
+    doubts: dict[Mode, tuple[str, int]] = field(default_factory=dict)
     errors: Counter[str] = field(default_factory=Counter)
     _counting: threading.Lock = field(default_factory=threading.Lock)
     tokens: Counter[str] = field(default_factory=Counter)  # by kind: prompt, completion, scored

@@ -112,6 +112,8 @@ class Engines:
         arm.forced = known.capabilities.forced
         arm.logprob_mode = known.capabilities.logprob_mode
         arm.dtype = known.footprint.value("dtype")
+        arm.context = known.capabilities.context_length
+        arm.doubts = {}
         arm.footprint = known.footprint.id
         try:
             self.ledger.store.put_footprint(arm.footprint, known.footprint.as_json(), time.time())

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from engines.dialect import DialectError, Fetch, Scored
 from proxy.compare.compare_forced import compare_forced
 from proxy.compare.comparison import Mode, Source
-from proxy.compare.findings import values_incomparable
 from proxy.compare.token_stream import Token, TokenStream
 from proxy.judge.arm import Arm, Refused
+from proxy.judge.beforehand import beforehand, remember
 from proxy.judge.case import Case, ShadowArm, sound
 from proxy.judge.settle import Outcome
 from proxy.judge.sources import Tokens, says_something
@@ -60,21 +60,22 @@ class Forcing:
             if error.shed:
                 return Outcome(arm.name, shadow.role, Mode.FORCED, shed=error.reason)
             return Outcome(arm.name, shadow.role, Mode.FORCED, incomparable=error.reason, footprint=arm.footprint)
-        case, known = self.case, tokens
+        case, own = self.case, tokens
+        reason, known = beforehand(case.asked, self.primary, arm, Mode.FORCED, unfiltered=case.unfiltered)
         comparison = sound(
             Mode.FORCED,
             lambda: compare_forced(
-                known.reply,
+                own.reply,
                 [tuple((row.index, row.token) for row in one) for one in rows],
-                source=known.source,
+                source=own.source,
                 tau=case.taus.forced,
                 greedy=case.greedy,
-                values_incomparable=values_incomparable(
-                    self.primary.logprob_mode, arm.logprob_mode, unfiltered=case.unfiltered
-                ),
+                values_incomparable=reason,
                 unfiltered=case.unfiltered,
+                known=known,
             ),
         )
+        remember(arm, Mode.FORCED, reason, comparison)
         return Outcome(arm.name, shadow.role, Mode.FORCED, comparison, footprint=arm.footprint)
 
     async def _score(self, shadow: ShadowArm, outputs: Ids) -> Rows:

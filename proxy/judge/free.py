@@ -12,12 +12,12 @@ from functools import partial
 from engines.alike import Known
 from engines.dialect import Answer, Dialect, Json
 from proxy.compare.compare_free import compare_free
-from proxy.compare.comparison import Mode, Source
-from proxy.compare.findings import values_incomparable
+from proxy.compare.comparison import Comparison, Mode, Source
 from proxy.compare.token_stream import Reply
 from proxy.exchange import Exchange
 from proxy.judge import sources, usage
 from proxy.judge.arm import Answered, Arm, Refused
+from proxy.judge.beforehand import beforehand, defaults_findings, remember
 from proxy.judge.case import Case, Got, Mirrored, ShadowArm, sound
 from proxy.judge.request import Asked
 from proxy.judge.settle import Outcome
@@ -52,7 +52,8 @@ def ask_shadows(
 
 def _body(asked: Asked, primary: Arm, shadow: ShadowArm, dialect: Dialect) -> Json:
     most = shadow.arm.most(shadow.top_logprobs)
-    return shadow_body(asked, dialect, models=shadow.models, defaults=primary.defaults, top_logprobs=most)
+    own = shadow.arm.defaults
+    return shadow_body(asked, dialect, models=shadow.models, defaults=primary.defaults, top_logprobs=most, own=own)
 
 
 def read_answers(mirrored: Mirrored, shadows: Sequence[ShadowArm], known: Known | None = None) -> Replies:
@@ -107,28 +108,43 @@ def outcome(case: Case, shadow: ShadowArm, replies: Replies, tokens: Tokens | No
     """Settle one shadow's free mode. ``tokens`` are the primary's, None when only its text is known."""
     name, role = shadow.arm.name, shadow.role
     if not case.greedy:
-        return Outcome(name, role, Mode.FREE, incomparable="sampled", footprint=shadow.arm.footprint)
+        return _sampled(case, shadow, primary)
     match replies.get(name):
         case Refused(reason, shed=True):
             return Outcome(name, role, Mode.FREE, shed=reason)
         case Refused(reason):
             return Outcome(name, role, Mode.FREE, incomparable=reason, footprint=shadow.arm.footprint)
         case Answered(reply, timing):
-            known = tokens or Tokens(case.primary, Source.TEXT)
+            own = tokens or Tokens(case.primary, Source.TEXT)
+            doubt, known = beforehand(case.asked, primary, shadow.arm, Mode.FREE)
             comparison = sound(
                 Mode.FREE,
                 lambda: compare_free(
-                    known.reply,
+                    own.reply,
                     reply,
-                    source=known.source,
+                    source=own.source,
                     tau=case.taus.free,
                     greedy=True,
-                    values_incomparable=values_incomparable(primary.logprob_mode, shadow.arm.logprob_mode),
+                    values_incomparable=doubt,
                     stop=case.asked.stops(),
+                    known=known,
                 ),
             )
+            remember(shadow.arm, Mode.FREE, doubt, comparison)
             return Outcome(
                 name, role, Mode.FREE, comparison, shadow_reply=reply, timing=timing, footprint=shadow.arm.footprint
             )
         case None:
             raise AssertionError("a shadow that runs free was not asked")
+
+
+def _sampled(case: Case, shadow: ShadowArm, primary: Arm) -> Outcome:
+    """Two random draws say nothing about each other; that the engines would have drawn differently is said all the same."""
+    noted = defaults_findings(case.asked, primary.defaults, shadow.arm)
+    comparison = Comparison(
+        mode=Mode.FREE,
+        incomparable="sampled",
+        findings=tuple(one.name for one in noted),
+        evidence={one.name: one.evidence for one in noted},
+    )
+    return Outcome(shadow.arm.name, shadow.role, Mode.FREE, comparison, footprint=shadow.arm.footprint)

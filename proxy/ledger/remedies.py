@@ -126,7 +126,7 @@ ADVICE: dict[str, Advice] = {
         "The arms end for other reasons: look at end tokens and length limits.",
     ),
     "output_length": Advice(
-        "the same tokens as far as both go, and one goes on; `max_tokens` null: the client set no limit",
+        "the same tokens as far as both go, and one goes on; `max_tokens`: what the client set",
         "functional",
         "One arm's replies are longer: look at end tokens, stop settings and, where the client sets no max_tokens, the engines' default for it.",
     ),
@@ -161,7 +161,7 @@ def evidence_line(evidence: Evidence) -> str:
 def _plain(value: float | str | bool | None) -> str:
     match value:
         case None:
-            return "none"
+            return "unknown"
         case bool():
             return "yes" if value else "no"
         case float():

@@ -144,7 +144,7 @@ def test_another_limit_is_a_finding_and_no_divergence(make, tau):
     found = compare_free(make.reply(whole), make.reply(part), source=Source.REPLY, tau=tau, greedy=True)
     assert found.findings == ("output_length",)
     assert found.evidence["output_length"] == {
-        "primary_tokens": 40, "primary_reason": "length", "shadow_tokens": 20, "shadow_reason": "length", "max_tokens": None,
+        "primary_tokens": 40, "primary_reason": "length", "shadow_tokens": 20, "shadow_reason": "length", "max_tokens": "not set",
     }  # fmt: skip
     assert summarise_free([found])["hazard_per_1000_tokens"]["raw"] == 0.0
 

@@ -1,0 +1,115 @@
+"""What is known before replies are compared: other defaults, and whether the shadow's copy says the primary's; modes; earlier doubts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engines.dialect import Defaults, Endpoint
+from engines.registry import dialect
+from proxy.compare.comparison import Comparison, Mode
+from proxy.judge.arm import Arm
+from proxy.judge.beforehand import beforehand, defaults_findings, differing, remember
+from proxy.judge.request import Asked, asked
+from proxy.traffic.shadow_client import Client
+
+COLD = Defaults(temperature=0.0, top_p=1.0, max_tokens_completions=16, repetition_penalty=1.0)
+WARM = Defaults(temperature=0.8, top_p=0.95, max_tokens_completions=32, repetition_penalty=1.1)
+
+
+def arm(defaults: Defaults, mode: str = "raw", engine: str = "vllm", context: int | None = None) -> Arm:
+    client = Client("http://127.0.0.1:1", api_key=None, connections=1, connect_timeout=1.0, max_bytes=1)
+    return Arm(
+        "x",
+        client,
+        1.0,
+        asyncio.Semaphore(1),
+        dialect=dialect(engine),
+        defaults=defaults,
+        logprob_mode=mode,
+        context=context,
+    )
+
+
+def request(endpoint: Endpoint = Endpoint.CHAT, **body: Any) -> Asked:
+    return asked(endpoint, "/v1/x", body)
+
+
+def seen(primary: Defaults, shadow: Arm, one: Asked) -> dict[str, dict[str, Any]]:
+    return {found.name: found.evidence for found in defaults_findings(one, primary, shadow)}
+
+
+def test_another_default_temperature_is_named_and_neutralised() -> None:
+    assert seen(COLD, arm(WARM), request()) == {
+        "sampling_defaults": {
+            "temperature_primary": 0.0, "temperature_shadow": 0.8, "repetition_penalty_primary": 1.0,
+            "repetition_penalty_shadow": 1.1, "neutralised": True,
+        }
+    }  # fmt: skip
+
+
+def test_what_the_client_says_itself_is_no_default() -> None:
+    assert seen(COLD, arm(WARM), request(temperature=0, repetition_penalty=1.0)) == {}
+    assert set(seen(COLD, arm(WARM), request(temperature=0.5, repetition_penalty=1.0))["sampling_defaults"]) == {
+        "top_p_primary", "top_p_shadow", "neutralised",
+    }  # fmt: skip
+
+
+def test_another_default_length_is_of_the_length() -> None:
+    said = {"temperature": 0, "repetition_penalty": 1.0}
+    found = seen(COLD, arm(WARM), request(Endpoint.COMPLETIONS, **said))
+    assert found == {"output_length": {"max_tokens_primary": 16, "max_tokens_shadow": 32, "neutralised": True}}
+    assert seen(COLD, arm(WARM), request(Endpoint.COMPLETIONS, max_tokens=5, **said)) == {}
+
+
+def test_an_unknown_default_of_the_primary_cannot_be_made_explicit() -> None:
+    found = seen(Defaults(), arm(WARM), request())["sampling_defaults"]
+    assert (found["temperature_primary"], found["temperature_shadow"], found["neutralised"]) == (None, 0.8, False)
+
+
+def test_a_field_that_the_shadow_does_not_take_is_not_neutralised() -> None:
+    assert seen(COLD, arm(Defaults(repetition_penalty=1.1), engine="openai"), request(temperature=0)) == {
+        "sampling_defaults": {"repetition_penalty_primary": 1.0, "repetition_penalty_shadow": 1.1, "neutralised": False}
+    }
+
+
+def test_equal_and_unknown_engines_have_nothing_to_name() -> None:
+    assert differing(WARM, WARM) == differing(Defaults(), Defaults()) == differing(WARM, Defaults()) == ()
+    assert differing(Defaults(), Defaults(repetition_penalty=1.0, max_tokens_completions=16)) == ()
+    assert beforehand(request(), arm(WARM), arm(WARM), Mode.FREE)[1].noted == ()
+
+
+@pytest.mark.parametrize(
+    ("modes", "reason", "named"),
+    [
+        (("raw", "raw"), None, False),
+        (("raw", "processed"), "logprob_mode", True),
+        (("raw", "unknown"), "logprob_mode", True),
+        (("unknown", "unknown"), "logprob_mode", False),
+    ],
+)
+def test_modes(modes: tuple[str, str], reason: str | None, named: bool) -> None:
+    found, known = beforehand(request(), arm(COLD, modes[0]), arm(COLD, modes[1]), Mode.FREE)
+    assert found == reason
+    assert [one.evidence for one in known.noted] == ([{"primary": modes[0], "shadow": modes[1]}] if named else [])
+
+
+def test_contexts_and_the_clients_limit_go_along() -> None:
+    primary, shadow = arm(COLD, context=8192), arm(COLD, context=4096)
+    known = beforehand(request(max_tokens=7), primary, shadow, Mode.FREE)[1]
+    assert (known.contexts, known.max_tokens, known.chat) == ((8192, 4096), 7, True)
+    assert not beforehand(request(Endpoint.COMPLETIONS), primary, shadow, Mode.FREE)[1].chat
+
+
+def test_a_fault_once_shown_is_taken_for_granted_for_a_while_in_its_mode() -> None:
+    primary, shadow = arm(COLD), arm(COLD)
+    remember(shadow, Mode.FREE, None, Comparison(mode=Mode.FREE, values_incomparable="logprob_alignment"))
+    assert beforehand(request(), primary, shadow, Mode.FORCED)[0] is None
+    for _ in range(32):
+        reason, known = beforehand(request(), primary, shadow, Mode.FREE)
+        assert reason == "logprob_alignment"
+        assert known.noted[0].evidence == {"seen": "in an earlier reply"}
+        remember(shadow, Mode.FREE, reason, Comparison(mode=Mode.FREE, values_incomparable=reason))
+    assert beforehand(request(), primary, shadow, Mode.FREE)[0] is None  # looked at anew
