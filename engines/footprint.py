@@ -170,6 +170,14 @@ def difference(one: Footprint, other: Footprint) -> tuple[Difference, ...]:
     return tuple(found)
 
 
+def changes(before: Footprint, after: Footprint) -> tuple[Difference, ...]:
+    """Return what changed of one engine's stack between two looks at it.
+
+    A fact that is no longer told is no change, nor is one that behaviour has shown for the first time: a route may fail, and a canary may say too little.
+    """
+    return tuple(one for one in difference(before, after) if one.sure or one.other.origin is Origin.PROBED)
+
+
 def redact(text: str) -> str:
     """Return the text without credentials: user info in addresses, values of telling names, keys and bearer tokens."""
     return _SECRET.sub("[redacted]", _NAMED.sub(r"\1[redacted]", _USERINFO.sub("[redacted]@", text)))

@@ -34,7 +34,7 @@ _WHOLE = ("top_k", "max_tokens_completions", "max_tokens_chat")
 
 
 class Probe(Struct, frozen=True):
-    """One engine as found. ``defaults`` are the sampling values for what a client leaves out, as far as they are known."""
+    """One engine as found. ``defaults`` are the sampling values for what a client leaves out, as far as they are known; ``routes`` is what ``stack_of`` says of it."""
 
     dialect: str
     model: str
@@ -43,6 +43,15 @@ class Probe(Struct, frozen=True):
     capabilities: Capabilities
     findings: tuple[Finding, ...] = ()
     prompt: Prompt = Prompt()
+    routes: Footprint = Footprint({})
+
+
+async def stack_of(
+    fetch: Fetch, dialect: Dialect, model: str | None = None, declared: Mapping[str, Any] | None = None
+) -> Footprint:
+    """Return the part of a footprint that routes tell and nothing has to be generated for. Raises DialectError when it cannot be reached."""
+    facts = await gather(fetch, dialect.name, await _model_entry(fetch, model), dialect.defaults)
+    return make(facts.probed, {}, declared or {})
 
 
 async def probe(
@@ -53,6 +62,7 @@ async def probe(
     entry = await _model_entry(fetch, model)
     name = model or str(entry.get("id"))
     facts = await gather(fetch, dialect.name, entry, dialect.defaults)
+    routes = make(facts.probed, {}, declared)
     engine, reply = await _first(fetch, dialect, name)
     rendered, refused = await _rendered(engine)
     seen, findings = await _capabilities(engine, reply, rendered, refused)
@@ -76,6 +86,7 @@ async def probe(
         capabilities=seen,
         findings=tuple(findings),
         prompt=Prompt(rendered, reply.prompt_tokens, footprint.value("tokenizer_hash"), chat=seen.chat),
+        routes=routes,
     )
 
 

@@ -155,6 +155,9 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     admin_token: str | None = None
     admin_public: tuple[str, ...] = ("metrics",)
     drain: Seconds = 60.0
+    recheck: Seconds = (
+        60.0  # between two looks at the engines' stacks: a restart that nobody noticed is known within a minute
+    )
     state: str = "parhelion.state"  # directory shared by the roles of one replica: sockets, counter files, salt
     primary: Primary = Primary()
     shadows: tuple[Shadow, ...] = ()

@@ -48,7 +48,7 @@ _UNITS_SIZE = {
     "MiB": 1 << 20,
     "GiB": 1 << 30,
 }
-_TIMES = re.compile(r"^(drain|shadows\[\d+\]\.deadline|timeouts\.(head|connect|idle)|records\.keep)$")
+_TIMES = re.compile(r"^(drain|recheck|shadows\[\d+\]\.deadline|timeouts\.(head|connect|idle)|records\.keep)$")
 _SIZES = re.compile(r"^(limits\.(capture_bytes|queue_bytes)|records\.max_bytes|spool\.max_bytes)$")
 _SHORT = 24  # characters; keys are longer
 _SECRETS = re.compile(r"(^|\.)(api_key|admin_token|salt)$")

@@ -59,6 +59,8 @@ class Toy:
     silent: bool = False
     pause: float = 0.0
     key: str = ""
+    dtype: str = "float32"
+    version: str = "0"
     requests: list[dict[str, Any]] = field(default_factory=list)
 
     def logits(self, context: list[int]) -> list[float]:
@@ -173,7 +175,7 @@ class Server:
         )
 
     async def version(self, _: web.Request) -> web.Response:
-        return web.json_response({"version": "0", "engine": "parhelion-reference"})
+        return web.json_response({"version": self.toy.version, "engine": "parhelion-reference"})
 
     async def health(self, _: web.Request) -> web.Response:
         return web.Response()
@@ -182,7 +184,8 @@ class Server:
         return web.json_response(
             {
                 "engine": "parhelion-reference",
-                "dtype": "float32",
+                "version": self.toy.version,
+                "dtype": self.toy.dtype,
                 "sampling_defaults": {"temperature": self.toy.temperature},
             }
         )
@@ -372,14 +375,19 @@ def main() -> None:
     parser.add_argument("--template", default="<{role}>{content}")
     parser.add_argument("--pause", type=float, default=0.0)  # after each streamed token, in seconds
     parser.add_argument("--key", default="")
+    parser.add_argument("--dtype", default="float32")  # what it says of itself
+    parser.add_argument("--version", default="0")
+    parser.add_argument("--port", type=int, default=0)  # one that an earlier engine has had
     parser.add_argument("--silent", action="store_true")
     parser.add_argument("--no-ids", dest="ids", action="store_false")
-    toy = Toy(**vars(parser.parse_args()))
+    options = vars(parser.parse_args())
+    port = options.pop("port")
+    toy = Toy(**options)
 
     async def serve() -> None:
         runner = web.AppRunner(Server(toy).application(), access_log=None)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", port, reuse_address=True)
         await site.start()
         sys.stdout.write(f"http://127.0.0.1:{runner.addresses[0][1]}\n")
         sys.stdout.flush()

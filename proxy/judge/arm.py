@@ -55,7 +55,8 @@ class Arm:
     """One engine.
 
     ``dialect`` is None until it has been probed; ``reply_bytes`` bounds a decoded reply, ``alternatives`` what may be asked for a position
-    (None: as many as the dialect allows).
+    (None: as many as the dialect allows). ``changed``: since when its footprint is another one than before (Unix seconds; 0: always the
+    same); ``away``: since when it has not been there and not been looked at again, None while it is there.
     """
 
     name: str
@@ -68,6 +69,8 @@ class Arm:
     dialect: Dialect | None = None
     defaults: Defaults = field(default_factory=Defaults)
     footprint: str = ""
+    changed: float = 0.0
+    away: float | None = None
     forced: bool = False
     logprob_mode: str = "unknown"
     dtype: str = ""
@@ -192,11 +195,11 @@ class Arm:
         bound = self.dialect.max_top_logprobs if self.dialect else None
         return wanted if bound is None or wanted < bound else bound
 
-    def fetch(self, request_id: str) -> Fetch:
-        """The function a dialect calls this engine with."""
+    def fetch(self, request_id: str, *, heard: bool = True) -> Fetch:
+        """The function a dialect calls this engine with. ``heard``: what it answers says how it fares."""
 
         async def fetch(call: Call) -> Answer:
-            return await self._send(call, request_id)
+            return await self._send(call, request_id, heard=heard)
 
         return fetch
 
@@ -213,14 +216,17 @@ class Arm:
 
         return fetch
 
-    async def _send(self, call: Call, request_id: str) -> Answer:
+    async def _send(self, call: Call, request_id: str, *, heard: bool = True) -> Answer:
         deadline = min(self.deadline, _LOOK) if call.method == "GET" else self.deadline
         answer = await self.client.send(call, headers=(("x-request-id", request_id),), deadline=deadline)
-        self._heard(answer)
+        if heard:
+            self._heard(answer)
         return plain(answer, self.reply_bytes)
 
     def _heard(self, answer: Answer) -> None:
         """Tell the guard how the engine fares."""
+        if answer.failure == "refused" and self.away is None:
+            self.away = time.time()
         if answer.failure is not None or answer.status >= 500:
             self.guard.failed(time.monotonic())
         else:

@@ -15,6 +15,8 @@ from proxy.judge.arm import Arm, Refused
 from proxy.judge.noise import Taus
 from proxy.judge.request import Asked
 
+#: Why an exchange is not compared that one of two stacks may have answered; the name of the event and the finding, too.
+FOOTPRINT_CHANGED = "footprint_changed"
 _EACH = 1024  # what an exchange or an answer takes beside its bodies
 
 logger = logging.getLogger("parhelion")

@@ -15,7 +15,8 @@ import msgspec
 
 from engines.capabilities import remedy
 from engines.dialect import DialectError
-from engines.probe import Probe, probe
+from engines.footprint import changes
+from engines.probe import probe, stack_of
 from engines.registry import detect, dialect
 from proxy import logs
 from proxy.compare.comparison import Mode
@@ -24,8 +25,8 @@ from proxy.judge.arm import Arm
 from proxy.judge.case import ShadowArm
 from proxy.judge.ledger import Ledger
 from proxy.judge.spec import PRIMARY, Spec, Who, of_primary, of_shadow
+from proxy.judge.stacks import Stacks
 from proxy.ledger.judge_metrics import JudgeMetrics
-from proxy.ledger.store_error import StoreError
 from proxy.switch import Switch
 
 logger = logging.getLogger("parhelion")
@@ -33,7 +34,7 @@ logger = logging.getLogger("parhelion")
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 4.0  # an engine that is up again is used within 5 s
 _SAY_AGAIN = 60.0  # how often the log repeats the same complaint about an engine
 _BUDGETS = "token_budgets"  # key in the store's state: what each shadow has spent of its day
-_ASKED_BY_PROBE = 20  # an engine that gave so many may give more; one that gave fewer has said its most
+_TICK = 0.5  # how soon it is noticed that an engine was away
 
 
 class Engines:
@@ -51,6 +52,9 @@ class Engines:
             )
             for one in config.shadows
         )
+        self._every = config.recheck
+        self.stacks: Stacks = Stacks(ledger, metrics, self.shadows) if before is None else before.stacks
+        self.stacks.shadows = self.shadows
         if before is None:
             self._resume(ledger.store.get_state(_BUDGETS))
         ledger.keep(_BUDGETS, self._budgets)
@@ -75,9 +79,51 @@ class Engines:
         return all(arm.dialect is not None for _, arm in self.made.values())
 
     async def watch(self) -> None:
-        """Find out about every engine that is not known yet, each at its own pace."""
-        todo = [self._until_known(spec.who, arm) for spec, arm in self.made.values() if arm.dialect is None]
-        await asyncio.gather(*todo)
+        """Find out about every engine, each at its own pace, and look again whether it is still the same stack; for ever."""
+        await asyncio.gather(*(self._look_after(spec.who, arm) for spec, arm in self.made.values()))
+
+    async def _look_after(self, who: Who, arm: Arm) -> None:
+        """Know one engine. Routes are asked now and then, and at once when it was away; after that it is probed anew, since some things no route shows."""
+        if arm.dialect is None:
+            await self._until_known(who, arm)
+        looked = probed = time.monotonic()
+        owed = False
+        while True:
+            await asyncio.sleep(_TICK)
+            now = time.monotonic()
+            if arm.guard.circuit_open and arm.away is None:
+                arm.away = time.time()
+            if arm.guard.stopped or arm.guard.circuit_open:
+                continue
+            away, whole = arm.away is not None, owed and now - probed >= self._every
+            if not away and not whole and now - looked < self._every:
+                continue
+            looked = now
+            if await self._looked(who, arm, whole=whole):
+                owed = away or (owed and not whole)
+                probed = now if whole else probed
+
+    async def _looked(self, who: Who, arm: Arm, *, whole: bool) -> bool:
+        """Look whether a known engine is still the stack it was; false when it does not answer as an engine does."""
+        try:
+            fetch = arm.fetch(f"look-{arm.name}", heard=False)
+            found = dialect(who.engine if who.engine != "auto" else await detect(fetch))
+            known = self.stacks.probe_of(arm, who)
+            if not whole and known is not None and found is arm.dialect:
+                stack = await stack_of(fetch, found, who.model, who.declared)
+                if not changes(known.routes, stack):
+                    self.stacks.same(arm)
+                    return True
+            self.stacks.found(arm, who, await probe(fetch, found, who.model, who.declared))
+            arm.dialect = found
+        except DialectError as error:
+            if error.reason == "refused" and arm.away is None:
+                arm.away = time.time()
+            return False
+        except Exception:  # as when it is first found out about
+            logger.exception("probe_failed")
+            return False
+        return True
 
     async def _until_known(self, who: Who, arm: Arm) -> None:
         pause = _FIRST_PAUSE
@@ -97,29 +143,12 @@ class Engines:
             except Exception:  # whatever an engine makes of us, it is tried again and never forgotten
                 logger.exception("probe_failed")
             else:
-                self._settle(arm, known)
+                self.stacks.found(arm, who, known)
                 arm.dialect = found
                 logs.say(logger, logging.INFO, "engine_known", arm=arm.name, engine=found.name, footprint=arm.footprint)
                 return
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
-
-    def _settle(self, arm: Arm, known: Probe) -> None:
-        """Write what was found into the arm, the store and the metrics."""
-        arm.defaults = known.defaults
-        top = known.capabilities.top_logprobs
-        arm.alternatives = top if 0 < top < _ASKED_BY_PROBE else None
-        arm.forced = known.capabilities.forced
-        arm.logprob_mode = known.capabilities.logprob_mode
-        arm.dtype = known.footprint.value("dtype")
-        arm.context = known.capabilities.context_length
-        arm.doubts = {}
-        arm.footprint = known.footprint.id
-        try:
-            self.ledger.store.put_footprint(arm.footprint, known.footprint.as_json(), time.time())
-        except StoreError as error:
-            logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=0)
-        self.metrics.footprint(arm.name, known.footprint.as_json())
 
     def turn(self, switch: Switch) -> None:
         """Ask nothing more of shadows that are switched off; what they are at is broken off."""

@@ -7,10 +7,12 @@ comparing is ``proxy.compare``. Whatever happens, every shadow and mode of the e
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from engines.alike import Known
 from engines.dialect import Answer
@@ -19,7 +21,7 @@ from proxy.compare.token_stream import Reply
 from proxy.exchange import Ended, Exchange
 from proxy.judge import free, sources
 from proxy.judge.arm import Arm, plain, timing_of
-from proxy.judge.case import Case, Mirrored, ShadowArm
+from proxy.judge.case import FOOTPRINT_CHANGED, Case, Mirrored, ShadowArm
 from proxy.judge.forced import Forcing
 from proxy.judge.noise import NoiseBook
 from proxy.judge.request import Asked, Unreadable, read_request
@@ -69,6 +71,8 @@ class Examiner:
         except Unreadable as error:
             then(Mirrored(exchange, reason=error.reason))
             return
+        if exchange.ended is Ended.NO_REPLY and self.primary.away is None:
+            self.primary.away = time.time()
         reason, dialect = _unusable(exchange) or asked.out_of_scope(), self.primary.dialect
         if reason is not None or dialect is None:
             then(Mirrored(exchange, asked, reason or "primary_unknown"))
@@ -97,7 +101,20 @@ class Examiner:
         case = Case(exchange, asked, primary, mirrored.greedy, asked.unfiltered(self.primary.defaults), taus)
         known = Known(dialect, asked.body, answer, primary)
         outcomes, source = await self._compare(case, mirrored, known)
+        outcomes = tuple(self._of_one_stack(exchange, outcome) for outcome in outcomes)
         return Examined(asked, primary, source, outcomes, context)
+
+    def _of_one_stack(self, exchange: Exchange, outcome: Outcome) -> Outcome:
+        """Compare nothing while it is not known which stack answered: one was away and has not been looked at since, or is another one by now."""
+        arm = next(shadow.arm for shadow in self.shadows if shadow.arm.name == outcome.shadow)
+        instead = Outcome(outcome.shadow, outcome.role, outcome.mode, footprint=outcome.footprint)
+        if outcome.comparison is None or outcome.comparison.incomparable is not None:
+            return outcome
+        if exchange.started < max(self.primary.changed, arm.changed):
+            return replace(instead, incomparable=FOOTPRINT_CHANGED)
+        if self.primary.away is not None:
+            return replace(instead, incomparable="primary_unknown")
+        return outcome if arm.away is None else replace(instead, shed="shadow_unready")
 
     async def _compare(self, case: Case, mirrored: Mirrored, known: Known) -> tuple[tuple[Outcome, ...], Source]:
         own = sources.own(case.primary, injected=case.exchange.injected)

@@ -58,6 +58,10 @@ class NoiseBook:
         """Take in one settled comparison."""
         learn(self._page(model, comparison.mode), comparison, control=control)
 
+    def forget(self) -> None:
+        """Begin anew: the primary or its control is another stack now, and what was learned was the noise of the one before."""
+        self._pages.clear()
+
     def encode(self) -> bytes:
         """The whole book, for the store."""
         return msgspec.msgpack.encode(self._pages)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from engines.capabilities import Capabilities
+from engines.parity import Prompt, parity
 from proxy.compare import distance
 from proxy.compare.comparison import ChoiceComparison, FlipClass, Mode
 from proxy.compare.summary import flip_positions, value_pairs
@@ -29,6 +31,17 @@ from proxy.ledger.totals import replace_file
 #: The snapshot's place in the state directory.
 SNAPSHOT = Path("judge") / "metrics.msgpack"
 _EXCHANGES = 4096  # remembered, so that the primary's timing counts once however many shadows it is compared with
+#: Gauges of an arm by itself, and of a shadow beside the primary.
+_OF_A_STACK = (
+    "engine_info",
+    "engine_level",
+    "engine_capability",
+    "engine_alternatives",
+    "self_noise_nats",
+    "self_flips",
+)
+_OF_A_PAIR = ("footprint_differences", "prompt_parity")
+_CAPABILITIES = ("chat", "token_ids", "prompt_ids", "forced", "rows_per_token", "stream_same")
 _TOOL_KINDS = {"tool_call_name": "name", "tool_call_arguments": "arguments"}
 
 
@@ -39,6 +52,7 @@ class JudgeMetrics:
         self._clock = clock
         self._exchanges: OrderedDict[str, None] = OrderedDict()
         self._stacks: dict[str, Mapping[str, Any]] = {}
+        self._prompts: dict[str, Prompt] = {}
         try:
             self._series = Series(previous)
         except msgspec.MsgspecError:  # of another version, or damaged: begin at 0
@@ -54,7 +68,8 @@ class JudgeMetrics:
         shadows = frozenset(shadow.name for shadow in config.shadows)
         for gone in self._shadows - shadows:
             self._stacks.pop(gone, None)
-            for name in ("shadow_circuit_open", "judge_in_flight", "engine_info", "footprint_differences"):
+            self._prompts.pop(gone, None)
+            for name in ("shadow_circuit_open", "judge_in_flight", *_OF_A_STACK, *_OF_A_PAIR):
                 self._series.forget(name, gone)
         for shadow in config.shadows:
             if shadow.name not in self._shadows:
@@ -131,6 +146,39 @@ class JudgeMetrics:
             for shadow in self._stacks.keys() - {"primary"}:
                 sure = sum(one["sure"] for one in stack_differences(primary, self._stacks[shadow]))
                 self._series.set("footprint_differences", (shadow,), sure)
+
+    def footprint_changed(self, arm: str, shadows: Iterable[str]) -> None:
+        """Count that an arm's stack is another one now, which is a finding for each of these shadows."""
+        self._series.add("footprint_changes_total", (arm,))
+        for shadow in shadows:
+            self._series.add("findings_total", (shadow, "footprint_changed"))
+
+    def capabilities(self, arm: str, seen: Capabilities, prompt: Prompt) -> None:
+        """Say what an arm can do, how far it is from itself, and whether its prompt is the primary's."""
+        for name in _OF_A_STACK[1:]:
+            self._series.forget(name, arm)
+        self._series.set("engine_level", (arm, seen.level.value), 1)
+        self._series.set("engine_alternatives", (arm,), seen.top_logprobs)
+        for name in _CAPABILITIES:
+            if (has := getattr(seen, name)) is not None:
+                self._series.set("engine_capability", (arm, name), int(has))
+        if seen.self_noise is not None:
+            self._series.set("self_noise_nats", (arm, "decode_prefill"), seen.self_noise)
+        for against, noise in (("cold_warm", seen.cold_warm), ("batch_mates", seen.batch_mates)):
+            if noise is not None:
+                self._series.set("self_flips", (arm, against), noise.flips)
+                if noise.max is not None:
+                    self._series.set("self_noise_nats", (arm, against), noise.max)
+        self._prompts[arm] = prompt
+        self._parities()
+
+    def _parities(self) -> None:
+        if (primary := self._prompts.get("primary")) is None:
+            return
+        for shadow in self._prompts.keys() - {"primary"}:
+            self._series.forget("prompt_parity", shadow)
+            if (same := parity(primary, self._prompts[shadow]).same) is not None:
+                self._series.set("prompt_parity", (shadow,), int(same))
 
     def observe_comparison(self, record: Record) -> None:
         """Count one record: compared or not."""

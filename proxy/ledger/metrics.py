@@ -153,6 +153,13 @@ _REQUESTS = (
 _STACK = (
     _gauge("judge", "engine_info", ("arm", *ENGINE_FIELDS), "1 for the stack of each arm.", "numbers belong to a stack"),
     _gauge("judge", "footprint_differences", ("shadow",), "Fields in which a shadow's stack is known to differ from the primary's.", "what else was changed"),
+    _counter("judge", "footprint_changes_total", ("arm",), "Times an arm's stack was found to be another one than before.", "what was measured before is of another stack"),
+    _gauge("judge", "engine_level", ("arm", "level"), "1 for how much of an arm can be compared: full, no_rivals, scored_free, no_ids, text.", "which modes run, and how far a reply is compared"),
+    _gauge("judge", "engine_capability", ("arm", "capability"), "1 when the arm has it, 0 when not: chat, token_ids, prompt_ids, forced, rows_per_token, stream_same.", "what the numbers rest on"),
+    _gauge("judge", "engine_alternatives", ("arm",), "Most alternatives a position that the arm gave when asked for 20.", "ties and near ties need two"),
+    _gauge("judge", "self_noise_nats", ("arm", "against"), "Largest difference of a token's logprob between two answers of one arm: decode_prefill, cold_warm, batch_mates.", "no comparison can see below this"),
+    _gauge("judge", "self_flips", ("arm", "against"), "1 when an arm's two answers to one greedy question part: cold_warm, batch_mates.", "an engine that contradicts itself makes a floor"),
+    _gauge("judge", "prompt_parity", ("shadow",), "1 when the shadow makes the same prompt of the same chat as the primary, 0 when another.", "a prompt that differs explains every token after it"),
     _gauge("admin", "build_info", ("version", "python"), "1 for this build.", "which code made the numbers"),
     _gauge("admin", "config_reload_failed", (), "1 since a changed configuration could not be taken over, until one can.", "the old one is in force, and not what the file says"),
     _gauge("admin", "config_reload_success_timestamp_seconds", (), "When the configuration in force was read (Unix time).", "which configuration made the numbers"),

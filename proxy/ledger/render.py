@@ -150,6 +150,9 @@ def _remarks(shadow: Numbers, console: Console) -> None:
     if sure := [one for one in shadow["footprint_differences"] if one.get("sure")]:
         parts = [f"{inert(one['field'])} {inert(one['primary'], 60)} → {inert(one['shadow'], 60)}" for one in sure]
         console.print(Text(f"\n{name}: stack differs: " + "; ".join(parts)))
+    if (known := shadow.get("capability")) is not None and known["level"] != "full":
+        console.print(Text(f"{name}: {inert(known['level'])}: {inert(known['compared'])}"))
+    _earlier(shadow, name, console)
     for one in shadow["findings"]:
         severity = {"explains": "may explain what differs after it"}.get(one["severity"], inert(one["severity"]))
         seen = f" [{inert(evidence_line(one['evidence']), 300)}]" if one.get("evidence") else ""
@@ -160,3 +163,24 @@ def _remarks(shadow: Numbers, console: Console) -> None:
         )
     if (verdict := shadow.get("verdict")) is not None:
         console.print(Text(f"{name}: {inert(verdict['state'])}", style="bold"))
+
+
+def _earlier(shadow: Numbers, name: str, console: Console) -> None:
+    """Say what was compared with other stacks before, and stands in none of the numbers above."""
+    for one in shadow.get("earlier", ()):
+        made = sum(numbers["requests"] for numbers in one["modes"].values())
+        parts = [
+            f"{inert(arm, 60)}: {inert(each['field'])} {inert(each['before'], 60)} → {inert(each['after'], 60)}"
+            for arm, found in one["changed_since"].items()
+            for each in found
+        ]
+        console.print(
+            Text(
+                f"{name}: {made:,} comparisons until {inert(one['last'])} are of another stack and in none of these numbers"
+                + (f" ({'; '.join(parts)})" if parts else "")
+            )
+        )
+    if left := shadow.get("left_out_between_stacks"):
+        console.print(
+            Text(f"{name}: {left:,} comparisons are of either stack, before the change was seen, and in none")
+        )

@@ -15,28 +15,24 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from engines.capabilities import Level
 from proxy.compare.comparison import Comparison, Mode, Source
 from proxy.compare.layers import LAYER_OF, Evidence, place
 from proxy.compare.summary import summarise_forced, summarise_free, summarise_latency, summarise_ties
 from proxy.config import Config
+from proxy.ledger import changes, engine_state
 from proxy.ledger.conservation import ArmTerms, Terms
+from proxy.ledger.engine_state import EngineState
 from proxy.ledger.query import Filter
 from proxy.ledger.reconcile import Arm
-from proxy.ledger.record import Record, Timing
+from proxy.ledger.record import Record
 from proxy.ledger.remedies import Engine, advice
+from proxy.ledger.segments import Gathered, Pair, Segment, Segments
 from proxy.ledger.stack import stack_differences
 from proxy.ledger.store import Key, Store
 
 SCHEMA = "parhelion.report/1"
 _SOURCES = list(Source)  # best first
-
-
-class Gathered(Struct):
-    """What the report needs of one shadow's records, in one mode."""
-
-    comparisons: list[Comparison] = field(default_factory=list)
-    conversations: list[str] = field(default_factory=list)
-    timings: list[tuple[Timing, Timing]] = field(default_factory=list)
 
 
 class Known(Struct, frozen=True):
@@ -50,13 +46,15 @@ class Known(Struct, frozen=True):
 class Read(Struct):
     """One pass over the records. ``sources``: by exchange the best source of any of its comparisons (index into ``Source``)."""
 
-    arms: dict[Arm, Gathered] = field(default_factory=dict)
+    shadows: dict[str, Segments] = field(default_factory=dict)
+    changes: list[changes.Change] = field(default_factory=list)
     sources: dict[str, int] = field(default_factory=dict)
     models: Counter[str] = field(default_factory=Counter)
     footprints: dict[str, str] = field(default_factory=dict)
     exchanges: set[str] = field(default_factory=set)
     roles: dict[str, str] = field(default_factory=dict)
     counts: Mapping[Key, int] = field(default_factory=dict)
+    engines: Mapping[str, EngineState] = field(default_factory=dict)
     records: int = 0
 
     def take(self, record: Record) -> None:
@@ -72,10 +70,14 @@ class Read(Struct):
         if record.comparison.source is not None:
             rank = _SOURCES.index(record.comparison.source)
             self.sources[record.exchange] = min(rank, self.sources.get(record.exchange, rank))
-        gathered = self.arms.setdefault(Arm(record.shadow, record.comparison.mode.value), Gathered())
-        gathered.comparisons.append(record.comparison)
-        gathered.conversations.append(record.conversation)
-        gathered.timings.append((record.primary_timing, record.shadow_timing))
+        self.of(record.shadow).take(record)
+
+    def of(self, shadow: str) -> Segments:
+        """Return a shadow's records."""
+        if shadow not in self.shadows:
+            own = [one for one in self.changes if one.arm in ("primary", shadow)]
+            self.shadows[shadow] = Segments(own)
+        return self.shadows[shadow]
 
 
 def build_report(
@@ -98,9 +100,15 @@ def build_report(
     if store is not None:
         if wanted is None:  # counts are of all time
             read.counts = store.counts()
+        read.changes = changes.changes_of(store.events())
+        read.engines = engine_state.decode(store.get_state(engine_state.KEY))
         for record in store.records(wanted):
             read.take(record)
-        footprints = {arm: store.footprint(kept) or {} for arm, kept in read.footprints.items()}
+        used = {
+            *read.footprints.values(),
+            *(id_ for one in read.shadows.values() for pair in one.by_pair for id_ in pair),
+        }
+        footprints = {id_: store.footprint(id_) or {} for id_ in used if id_}
     report: dict[str, Any] = {
         "schema": SCHEMA,
         "time": datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
@@ -112,9 +120,12 @@ def build_report(
         report["model"] = read.models.most_common(1)[0][0]
     sources = Counter(_SOURCES[rank] for rank in read.sources.values())
     report["primary"] = {
-        "footprint": footprints.get("primary", {}),
+        "footprint": footprints.get(read.footprints.get("primary", ""), {}),
+        "footprint_id": read.footprints.get("primary", ""),
         "tokens_source": {source.value: sources[source] for source in Source},
     }
+    report["primary"] |= _capability(read.engines.get("primary"))
+    report["changes"] = [changes.shown(one) for one in read.changes]
     if terms is not None:
         report["requests"] = {
             "received": terms.received,
@@ -130,7 +141,8 @@ def build_report(
 
 def _known(config: Config, read: Read) -> list[Known]:
     """List the configured shadows, then those only in the store; each with the modes that it has or had."""
-    had = {*read.arms, *(Arm(key.shadow, key.mode) for key in read.counts if key.shadow)}
+    had = {Arm(name, mode) for name, one in read.shadows.items() for mode in one.modes}
+    had |= {*(Arm(key.shadow, key.mode) for key in read.counts if key.shadow)}
     configured = {shadow.name: shadow for shadow in config.shadows}
     known: list[Known] = []
     for name in [*configured, *sorted({arm.shadow for arm in had} - configured.keys())]:
@@ -144,7 +156,7 @@ def _known(config: Config, read: Read) -> list[Known]:
 def _floor(shadows: Sequence[Known], read: Read) -> str | None:
     """Name the control that makes the noise floor: the first that has records."""
     controls = [shadow.name for shadow in shadows if shadow.role == "control"]
-    return next((name for name in controls if Arm(name, "free") in read.arms), None)
+    return next((name for name in controls if "free" in read.of(name).modes), None)
 
 
 def _shadow(
@@ -154,16 +166,15 @@ def _shadow(
     terms: Terms | None,
     footprints: Mapping[str, dict[str, Any]],
 ) -> dict[str, Any]:
-    name = shadow.name
-    free = read.arms.get(Arm(name, "free"), Gathered())
-    forced = read.arms.get(Arm(name, "forced"), Gathered())
-    floor = read.arms.get(Arm(control, "free")) if control is not None and control != name else None
-    own = footprints.get(name, {})
-    summaries: dict[str, dict[str, Any]] = {}
-    if "free" in shadow.modes:
-        summaries["free"] = _free(free, floor)
-    if "forced" in shadow.modes:
-        summaries["forced"] = summarise_forced(forced.comparisons)
+    name, segments = shadow.name, read.of(shadow.name)
+    free, forced = segments.latest("free"), segments.latest("forced")
+    floor = None
+    if control is not None and control != name and read.of(control).pair.primary == segments.pair.primary:
+        floor = read.of(control).latest("free")
+    pair = segments.pair
+    primary = footprints.get(pair.primary or read.footprints.get("primary", ""), {})
+    own = footprints.get(pair.shadow or read.footprints.get(name, ""), {})
+    summaries = _summaries(shadow.modes, free, forced, floor)
     for mode, summary in summaries.items():
         if terms is not None:
             counted = terms.arms.get(Arm(name, mode))
@@ -172,11 +183,69 @@ def _shadow(
         "name": name,
         "role": shadow.role,
         "footprint": own,
-        "footprint_differences": stack_differences(footprints.get("primary", {}), own),
-        "findings": _findings(chain(free.comparisons, forced.comparisons), name, footprints.get("primary", {}), own),
+        "footprint_ids": pair._asdict(),
+        "footprint_differences": stack_differences(primary, own),
+        **_capability(read.engines.get(name)),
+        "findings": sorted(
+            [
+                *changes.finding(segments.changes),
+                *_findings(chain(free.comparisons, forced.comparisons), name, primary, own),
+            ],
+            key=lambda one: place(one["finding"]),
+        ),
         "modes": summaries,
+        "earlier": [_earlier(shadow, pair, one, primary, own, footprints) for pair, one in segments.earlier()],
+        "left_out_between_stacks": segments.unsure,
         "ties": summarise_ties(free.comparisons, forced.comparisons),
         "latency": _latency(free),
+    }
+
+
+def _summaries(
+    modes: Sequence[str], free: Gathered, forced: Gathered, floor: Gathered | None
+) -> dict[str, dict[str, Any]]:
+    summaries: dict[str, dict[str, Any]] = {}
+    if "free" in modes:
+        summaries["free"] = _free(free, floor)
+    if "forced" in modes:
+        summaries["forced"] = summarise_forced(forced.comparisons)
+    return summaries
+
+
+def _earlier(
+    shadow: Known,
+    pair: Pair,
+    segment: Segment,
+    primary: Mapping[str, Any],
+    own: Mapping[str, Any],
+    footprints: Mapping[str, dict[str, Any]],
+) -> dict[str, Any]:
+    """Say what was compared with an earlier pair of stacks, and in what that one differs from the latest."""
+    made = segment.modes
+    changed = {
+        arm: stack_differences(footprints.get(id_, {}), latest, ("before", "after"))
+        for arm, id_, latest in (("primary", pair.primary, primary), (shadow.name, pair.shadow, own))
+    }
+    return {
+        "footprint_ids": pair._asdict(),
+        "first": changes.moment(segment.first),
+        "last": changes.moment(segment.last),
+        "changed_since": {arm: found for arm, found in changed.items() if found},
+        "modes": _summaries(tuple(made), made.get("free", Gathered()), made.get("forced", Gathered()), None),
+    }
+
+
+def _capability(state: EngineState | None) -> dict[str, Any]:
+    """Say how much of an engine can be compared; nothing where that is not known."""
+    if state is None or state.level not in set(Level):
+        return {}
+    level = Level(state.level)
+    return {
+        "capability": {
+            "level": level.value,
+            "modes": [mode.value for mode in level.modes],
+            "compared": level.meaning,
+        }
     }
 
 

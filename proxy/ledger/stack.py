@@ -11,15 +11,17 @@ from typing import Any
 from engines.footprint import UNKNOWN, Fact, Footprint, Origin, difference
 
 
-def stack_differences(primary: Mapping[str, Any], shadow: Mapping[str, Any]) -> list[dict[str, Any]]:
+def stack_differences(
+    primary: Mapping[str, Any], shadow: Mapping[str, Any], names: tuple[str, str] = ("primary", "shadow")
+) -> list[dict[str, Any]]:
     """List the fields that two footprints do not share: ``field``, ``primary``, ``shadow``, and ``sure`` (both values are known).
 
-    Empty when nothing is known of one of them.
+    ``names``: what to call the two, if not so. Empty when nothing is known of one of them.
     """
     if not primary or not shadow:
         return []
     return [
-        {"field": one.field, "primary": one.one.value, "shadow": one.other.value, "sure": one.sure}
+        {"field": one.field, names[0]: one.one.value, names[1]: one.other.value, "sure": one.sure}
         for one in difference(_footprint(primary), _footprint(shadow))
     ]
 
