@@ -6,22 +6,29 @@ an answer: it may hold the prompt.
 
 from __future__ import annotations
 
+from typing import Any
+
 from engines.dialect import Call, DialectError, Endpoint, Fetch, Json
 from engines.lenient_json import NotJson, loads
 from engines.rows import ids_of
 
 
-async def ask_json(fetch: Fetch, call: Call) -> Json:
-    """Send ``call``, return the JSON object that came back."""
+async def ask_value(fetch: Fetch, call: Call) -> Any:
+    """Send ``call``, return the JSON value that came back."""
     answer = await fetch(call)
     if answer.failure is not None:
         raise DialectError(answer.failure, call.path)
     if not 200 <= answer.status <= 299:
         raise DialectError(f"status_{answer.status}", call.path)
     try:
-        value = loads(answer.body)
+        return loads(answer.body)
     except NotJson:
         raise DialectError("not_json", call.path) from None
+
+
+async def ask_json(fetch: Fetch, call: Call) -> Json:
+    """Send ``call``, return the JSON object that came back."""
+    value = await ask_value(fetch, call)
     if not isinstance(value, dict):
         raise DialectError("unexpected_reply", f"{call.path} did not answer with an object")
     return value

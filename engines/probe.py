@@ -20,7 +20,7 @@ from engines import canary, self_noise
 from engines.capabilities import Capabilities, Finding, remedy
 from engines.dialect import Defaults, Dialect, DialectError, Endpoint, Fetch, Json
 from engines.facts.gather import gather
-from engines.facts.reading import Facts, as_object, get
+from engines.facts.reading import Facts, get, models_of
 from engines.footprint import Footprint, make
 from engines.parity import Prompt
 from engines.subject import Subject
@@ -28,6 +28,8 @@ from proxy.compare.token_stream import Reply, Token, TokenStream
 
 #: A decode and a prefill of one model differ by at most a few tenths of a nat (bf16); beyond this they are not the same model.
 _SAME_MODEL = 2.0
+#: Of a hosted API's stack the reply's fingerprint is all that is shown.
+_HOSTED = frozenset({"openai", "together", "fireworks", "openrouter"})
 #: Sampling defaults by name, as ``declare`` gives them too.
 _SAMPLING = tuple(one.name for one in fields(Defaults) if one.name != "enable_thinking")
 _WHOLE = ("top_k", "max_tokens_completions", "max_tokens_chat")
@@ -77,6 +79,8 @@ async def probe(
     facts.probed["chat_template_hash"] = await canary.chat_template_hash(fetch, dialect, name)
     if dialect.name == "vllm" and reply.system_fingerprint:
         facts.probed["config_hash"] = reply.system_fingerprint.rpartition("-")[2]
+    elif dialect.name in _HOSTED:
+        facts.probed["config_hash"] = reply.system_fingerprint
     footprint = make(facts.probed, facts.inferred, declared)
     return Probe(
         dialect=dialect.name,
@@ -96,14 +100,13 @@ async def _model_entry(fetch: Fetch, model: str | None) -> Json:
         raise DialectError(answer.failure, remedy(answer.failure))
     if answer.status in (401, 403, 503):
         raise DialectError(f"status_{answer.status}", remedy(f"status_{answer.status}"))
-    listed = as_object(answer).get("data")
-    entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-    named = [entry for entry in entries if isinstance(entry.get("id"), str)]
+    listed = models_of(answer)
+    named = [entry for entry in listed or () if isinstance(entry.get("id"), str)]
     wanted = [entry for entry in named if entry["id"] == model] if model else named
     if wanted:
         return wanted[0]
     if model is None:
-        reason = "no_model" if isinstance(listed, list) else "not_an_engine"
+        reason = "no_model" if listed is not None else "not_an_engine"
         raise DialectError(reason, remedy(reason))
     return {"id": model}  # not every engine lists what it serves; the canary will tell
 

@@ -1,20 +1,26 @@
 """Every dialect by name, and which one an unknown engine speaks.
 
 House rules. The one file that knows all dialects. Detection asks only harmless GET routes and believes what an engine says of itself;
-the baseline is the answer when nothing tells. Engines without a dialect file of their own are read with the baseline, and say so.
+the baseline is the answer when nothing tells.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from engines import llama_cpp, lmdeploy, openai, reference_dialect, sglang, transformers, vllm
+from engines import (
+    hosted,
+    llama_cpp,
+    lmdeploy,
+    ollama,
+    openai,
+    reference_dialect,
+    sglang,
+    tensorrt_llm,
+    tgi,
+    transformers,
+    vllm,
+)
 from engines.dialect import Answer, Call, Dialect, DialectError, Fetch, Json
 from engines.lenient_json import NotJson, loads
-
-#: Most alternatives of engines that are read with the baseline.
-_BASELINE = {"ollama": 20, "tensorrt_llm": 20, "tgi": 5}
-_AS_BASELINE = "read with the OpenAI baseline: no token ids and no scoring, though the engine may have them"
 
 _DIALECTS: dict[str, Dialect] = {
     one.name: one
@@ -26,10 +32,10 @@ _DIALECTS: dict[str, Dialect] = {
         reference_dialect.DIALECT,
         sglang.DIALECT,
         lmdeploy.DIALECT,
-        *(
-            replace(openai.DIALECT, name=name, max_top_logprobs=most, notes=(_AS_BASELINE,))
-            for name, most in _BASELINE.items()
-        ),
+        ollama.DIALECT,
+        tensorrt_llm.DIALECT,
+        tgi.DIALECT,
+        *hosted.DIALECTS,
     )
 }
 
@@ -44,6 +50,7 @@ _OWNERS = {
     "sglang": "sglang",
     "lmdeploy": "lmdeploy",
     "library": "ollama",
+    "tensorrt_llm": "tensorrt_llm",
     "local": "transformers",
 }
 

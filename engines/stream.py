@@ -107,7 +107,10 @@ def _take_choice(into: _Choice, choice: Json) -> None:
     if isinstance(choice.get("message"), dict):  # a stream that ends with a whole message, or is one
         into.chat = True
         channel, text = _take_delta(into, choice["message"])
-    _take_logprobs(into, choice.get("logprobs"), channel, text)
+    logprobs = choice.get("logprobs")
+    if isinstance(logprobs, int | float) and not isinstance(logprobs, bool):
+        logprobs = _single(choice, logprobs, text)
+    _take_logprobs(into, logprobs, channel, text)
     for name in _LISTS:
         if isinstance(choice.get(name), list):
             into.lists.setdefault(name, []).extend(choice[name])
@@ -115,6 +118,19 @@ def _take_choice(into: _Choice, choice: Json) -> None:
         into.prompt_token_ids = choice.get("prompt_token_ids")
     if choice.get("finish_reason") is not None:
         into.finish_reason = choice["finish_reason"]
+
+
+def _single(choice: Json, logprob: float, text: Any) -> Json:
+    """Return Together's way of an event, one token with its value as ``logprobs`` and its id in the delta, as arrays."""
+    delta = choice.get("delta")
+    known = delta.get("token_id") if isinstance(delta, dict) else None
+    shown = text if isinstance(text, str) else ""
+    return {
+        "tokens": [shown],
+        "token_logprobs": [logprob],
+        "token_ids": [known],
+        "top_logprobs": [choice.get("top_logprobs")],
+    }
 
 
 def _take_delta(into: _Choice, delta: Json) -> tuple[Channel, Any]:
@@ -131,6 +147,8 @@ def _take_delta(into: _Choice, delta: Json) -> tuple[Channel, Any]:
         into.reasoning.append(reasoning)
     if isinstance(delta.get("function_call"), dict):  # the older form of one call
         calls = [{"index": 0, "function": delta["function_call"]}]
+    if isinstance(calls, dict):  # TGI before 3 sends one call by itself
+        calls = [calls]
     for place, call in enumerate(calls if isinstance(calls, list) else ()):
         if isinstance(call, dict):
             _take_call(into.tools, call, place)

@@ -23,6 +23,9 @@ EngineName = Literal[
     "tensorrt_llm",
     "tgi",
     "openai",
+    "together",
+    "fireworks",
+    "openrouter",
 ]
 Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
 Positive = Annotated[float, Meta(gt=0.0)]

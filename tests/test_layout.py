@@ -12,7 +12,18 @@ ROOT = Path(__file__).parents[1]
 SOURCES = sorted(path for folder in ("proxy", "engines") for path in (ROOT / folder).rglob("*.py"))
 ALL = SOURCES + sorted((ROOT / "tests").rglob("*.py"))
 #: Baselines that other dialects differ from, and parts that are no dialects, may be longer than a dialect.
-DIALECTS = {"vllm.py", "llama_cpp.py", "transformers.py", "reference_dialect.py", "sglang.py", "lmdeploy.py"}
+DIALECTS = {
+    "vllm.py",
+    "llama_cpp.py",
+    "transformers.py",
+    "reference_dialect.py",
+    "sglang.py",
+    "lmdeploy.py",
+    "ollama.py",
+    "tgi.py",
+    "tensorrt_llm.py",
+    "hosted.py",
+}
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "misc", "util", "helper"}
 
 

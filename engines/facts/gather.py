@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from engines.dialect import Defaults, Fetch, Json
-from engines.facts import llama_cpp, lmdeploy, reference, sglang, vllm
+from engines.facts import hosted, llama_cpp, lmdeploy, ollama, reference, sglang, tgi, vllm
 from engines.facts.reading import Facts, as_object, get, last_part
 from engines.rows import whole
 
 _READERS: dict[str, Callable[[Fetch, Facts], Awaitable[None]]] = {
+    "fireworks": hosted.read,
     "llama_cpp": llama_cpp.read,
     "lmdeploy": lmdeploy.read,
+    "ollama": ollama.read,
+    "openrouter": hosted.read,
     "reference": reference.read,
     "sglang": sglang.read,
+    "tgi": tgi.read,
+    "together": hosted.read,
     "vllm": vllm.read,
 }
 

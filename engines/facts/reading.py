@@ -45,6 +45,18 @@ def as_object(answer: Answer) -> Json:
     return value if isinstance(value, dict) else {}
 
 
+def models_of(answer: Answer) -> list[Json] | None:
+    """Return the entries of ``/v1/models``, under ``data`` or, as Together has had them, by themselves; None when it is no such list."""
+    if answer.failure is not None or answer.status != 200:
+        return None
+    try:
+        value = loads(answer.body)
+    except NotJson:
+        return None
+    listed = value.get("data") if isinstance(value, dict) else value
+    return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else None
+
+
 def metric_labels(answer: Answer, name: str) -> dict[str, str]:
     """Return the labels of a metric's first sample in Prometheus' text format, none when it is not there."""
     if answer.failure is not None or answer.status != 200:

@@ -72,3 +72,10 @@ def test_what_is_no_engine(scripted, routes, reason):
 
 def test_the_recording_is_what_the_test_thinks(recorded):
     assert json.loads(recorded("vllm-cpu-bf16", "models").answer.body)["data"][0]["owned_by"] == "vllm"
+
+
+def test_a_server_that_says_it_is_tensorrt_llm(scripted):
+    assert (
+        asyncio.run(detect(scripted({"/v1/models": {"data": [{"id": "m", "owned_by": "tensorrt_llm"}]}})))
+        == "tensorrt_llm"
+    )
