@@ -18,6 +18,7 @@ from engines.body import document
 from engines.choices import reply
 from engines.dialect import Answer, Defaults, Endpoint, Json
 from engines.neutral import at_most, with_max_tokens
+from engines.ollama_native import native_document
 from engines.openai import asked_alternatives, choices_of
 from engines.rows import ROW_CHANNEL
 from proxy.compare.token_stream import Reply, Token, TokenStream
@@ -76,7 +77,7 @@ def _cut(choice: Json, most: int) -> None:
 def read(endpoint: Endpoint, request: Json, answer: Answer) -> Reply:
     """Read the answer; the row that is known to lack for the end token is not counted as missing."""
     del endpoint
-    value, error = document(answer)
+    value, error = native_document(answer) or document(answer)
     for choice in choices_of(value):
         _forget_channels(choice)
     seen = reply(value, request, error)

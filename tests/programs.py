@@ -158,7 +158,12 @@ ALL: dict[str, Callable[[], Path]] = {
     "langchain": lambda: environment("langchain", "langchain-openai==1.7.4", "openai==3.57.0"),
     "litellm-client": lambda: environment("litellm-client", "litellm==1.110.2", "openai==3.57.0"),
     "vendor-models": lambda: environment(
-        "vendor-models", "openai==3.57.0", "together==3.1.1", "fireworks-ai==1.2.30", "huggingface_hub==2.4.0"
+        "vendor-models",
+        "openai==3.57.0",
+        "together==3.1.1",
+        "fireworks-ai==1.2.30",
+        "huggingface_hub==2.4.0",
+        "ollama==0.6.3",
     ),
     "lm-eval": lambda: environment("lm-eval", "lm-eval[api]==0.4.13", "transformers==5.19.0"),
 }

@@ -1,6 +1,6 @@
 """What is sent is accepted by the vendors' own request types, and what their reply types write is read to the right tokens.
 
-The types are those of the libraries ``openai``, ``together``, ``fireworks-ai`` and, for TGI, ``huggingface_hub``, which generates them from TGI's API
+The types are those of the libraries ``openai``, ``together``, ``fireworks-ai``, ``ollama`` (for its own routes) and, for TGI, ``huggingface_hub``, which generates them from TGI's API
 description. They live in an environment of their own.
 """
 
@@ -37,6 +37,9 @@ def held():
         for client in CLIENTS
     ]
     asked.append(["tgi_tokenize", {"inputs": "The sea"}])
+    for route, own in (("ollama_chat", {"messages": MESSAGES}), ("ollama_generate", {"prompt": "Hi", "raw": True})):
+        body = {"model": "m", "options": {"temperature": 0, "num_predict": 4}, "stream": False, **own}
+        asked.append([route, dialect("ollama").ask(CHAT, body, 5)])
     asked += [["tgi", {"messages": MESSAGES}], ["together", {"messages": MESSAGES, "model": "m", "logprobs": True}]]
     tokens = [[said.text, said.id, said.logprob, said.top] for said in TOKENS]
     done = subprocess.run(
@@ -81,3 +84,10 @@ def test_their_streams_are_read(held, vendor):
     pieces = tuple((at, body[at : at + 7]) for at in range(0, len(body), 7))
     seen = dialect(vendor).read(CHAT, {}, Answer(200, (("content-type", "text/event-stream"),), pieces))
     check(seen, ids=vendor in ("together", "fireworks"), tops=True)
+
+
+@pytest.mark.parametrize("route", ["ollama_chat", "ollama_generate"])
+def test_ollamas_own_lines_are_read(held, route):
+    body = b"".join(json.dumps(line).encode() + b"\n" for line in held["events"][route])
+    seen = dialect("ollama").read(CHAT, {}, Answer(200, (("content-type", "application/x-ndjson"),), ((0, body),)))
+    check(seen, ids=False, tops=True)

@@ -15,6 +15,8 @@ from fireworks.types.chat import ChatCompletionChunk as FireworksChunk
 from fireworks.types.chat import CompletionCreateResponse as FireworksReply
 from fireworks.types.chat.completion_create_params import CompletionCreateParamsNonStreaming as FireworksRequest
 from huggingface_hub import ChatCompletionInput, ChatCompletionOutput, ChatCompletionStreamOutput, TextGenerationInput
+from ollama import ChatResponse, GenerateResponse
+from ollama._types import ChatRequest, GenerateRequest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming as OpenAIRequest
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
@@ -24,6 +26,7 @@ from together.types.chat.completion_create_params import CompletionCreateParamsN
 
 _STRICT = ConfigDict(extra="forbid", strict=True)
 _TYPED = {"fireworks": FireworksRequest, "openai": OpenAIRequest, "together": TogetherRequest}
+_OLLAMA = {"ollama_chat": ChatRequest, "ollama_generate": GenerateRequest}
 _FIELDS = {"tgi": ChatCompletionInput, "tgi_tokenize": TextGenerationInput}
 
 
@@ -35,8 +38,14 @@ def refused(vendor: str, body: dict[str, Any]) -> str | None:
         if not unknown:
             _FIELDS[vendor].parse_obj(body)
         return f"unknown {unknown}" if unknown else None
+    unknown = sorted(body.keys() - _OLLAMA[vendor].model_fields.keys()) if vendor in _OLLAMA else []
+    if unknown:
+        return f"unknown {unknown}"
     try:
-        TypeAdapter(with_config(_STRICT)(_TYPED[vendor])).validate_python(body)
+        if vendor in _OLLAMA:
+            _OLLAMA[vendor].model_validate(body)
+        else:
+            TypeAdapter(with_config(_STRICT)(_TYPED[vendor])).validate_python(body)
     except ValidationError as error:
         return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
     return None
@@ -93,6 +102,13 @@ def together_shaped(tokens: list[Any]) -> tuple[dict[str, Any], list[dict[str, A
     return whole, events
 
 
+def ollama_shaped(tokens: list[Any], place: Any) -> list[dict[str, Any]]:
+    """Return the lines of one of Ollama's own routes; ``place`` puts a text where that route has it."""
+    made = [{"model": "m", "done": False, **place(token[0]), "logprobs": [row(token)]} for token in tokens]
+    counts = {"prompt_eval_count": 11, "eval_count": len(tokens)}
+    return [*made, {"model": "m", **place(""), "done": True, "done_reason": "stop", **counts}]
+
+
 def through(model: Any, value: dict[str, Any]) -> dict[str, Any]:
     """Return the value as the model writes it; raises when the model does not take it."""
     if dataclasses.is_dataclass(model):
@@ -115,6 +131,10 @@ def written(tokens: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     replies = {vendor: through(whole, made[0]) for vendor, (whole, _, made) in models.items()}
     events = {vendor: [through(part, one) for one in made[1]] for vendor, (_, part, made) in models.items()}
+    chat = ollama_shaped(tokens, lambda text: {"message": {"role": "assistant", "content": text}})
+    events["ollama_chat"] = [through(ChatResponse, line) for line in chat]
+    generate = ollama_shaped(tokens, lambda text: {"response": text})
+    events["ollama_generate"] = [through(GenerateResponse, line) for line in generate]
     return replies, events
 
 
