@@ -2,7 +2,7 @@
 
 import pytest
 
-from engines.footprint import FIELDS, Fact, Origin, difference, make, redact
+from engines.footprint import FIELDS, Fact, Origin, changes, difference, make, redact
 
 
 def test_declared_beats_probed_beats_inferred():
@@ -104,3 +104,11 @@ def test_every_word_of_a_footprint_has_an_origin():
     footprint = make({}, {"logit_step": "bf16"}, {"accumulation": "float32"})
     assert footprint.fact("logit_step") == Fact("bf16", Origin.INFERRED)
     assert footprint.fact("accumulation") == Fact("fp32", Origin.DECLARED)
+
+
+def test_changes_of_one_stack():
+    before = make({"dtype": "bf16", "version": "1", "gpu": "H200"}, {"logit_step": "bf16"}, {})
+    after = make({"dtype": "fp16", "version": "1", "kv_cache_dtype": "fp8"}, {"tensor_parallel": 1}, {})
+    assert [one.field for one in changes(before, after)] == ["dtype", "kv_cache_dtype"]
+    assert changes(after, after) == ()
+    assert [one.field for one in changes(before, make({"version": "2"}, {}, {}))] == ["version"]
