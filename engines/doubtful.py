@@ -1,10 +1,12 @@
 """Lists of alternatives that cannot be what they are shown as, taken out: no list is compared as if it said nothing, a wrong one as if it were true.
 
-House rules. Pure; a token keeps everything but its list. Each function looks for one fault that engines are known for, by its trace in the reply and not
+House rules. No I/O; a token keeps everything but its list. Each function looks for one fault that engines are known for, by its trace in the reply and not
 by the engine's version. What has no trace stays.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -30,9 +32,14 @@ def _listed(token: Token) -> bool:
     return any(one.logprob == token.logprob for one in token.top)
 
 
-def without_gaps(tokens: tuple[Token, ...], asked: int) -> tuple[Token, ...]:
-    """Leave out a list that is shorter than ``asked``: listed by text, tokens of equal text became one, and which is not known."""
-    return tuple(replace(token, top=()) if 0 < len(token.top) < asked else token for token in tokens)
+def drop_short(logprobs: Any, asked: int) -> None:
+    """Empty every list in a choice's ``logprobs`` that has fewer entries than ``asked``, in place: by text, tokens of equal text became one, and which is not known."""
+    rows, lists = (logprobs.get("content"), logprobs.get("top_logprobs")) if isinstance(logprobs, dict) else ((), ())
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict) and isinstance(row.get("top_logprobs"), list) and len(row["top_logprobs"]) < asked:
+            row["top_logprobs"] = []
+    if isinstance(lists, list):
+        logprobs["top_logprobs"] = [one if isinstance(one, dict) and len(one) >= asked else None for one in lists]
 
 
 def without_latin_1(tokens: tuple[Token, ...]) -> tuple[Token, ...]:

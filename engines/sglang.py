@@ -17,7 +17,7 @@ from engines.asking import ask_ids, ask_json, ask_text, chosen, prompts_of, refu
 from engines.body import document, is_stream
 from engines.choices import reply
 from engines.dialect import Answer, Call, Defaults, DialectError, Endpoint, Fetch, Json, Scored
-from engines.doubtful import without_copies, without_gaps, without_latin_1
+from engines.doubtful import drop_short, without_copies, without_latin_1
 from engines.openai import choices_of
 from engines.pairs import scored
 from engines.rows import ids_of
@@ -87,13 +87,14 @@ def read(endpoint: Endpoint, request: Json, answer: Answer) -> Reply:
     and 2825), and lists by text lose those of equal text.
     """
     value, error = document(answer)
+    asked = openai.asked_alternatives(endpoint, request) or 0
     for choice in choices_of(value):
+        drop_short(choice.get("logprobs"), asked)
         if ids_of(choice.get("token_ids")) is None:
             choice["token_ids"] = choice.get("response_token_ids")
-    asked = openai.asked_alternatives(endpoint, request) or 0
 
     def believable(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
-        tokens = without_gaps(without_copies(tokens) if is_stream(answer) else tokens, asked)
+        tokens = without_copies(tokens) if is_stream(answer) else tokens
         return without_latin_1(tokens) if endpoint is Endpoint.COMPLETIONS else tokens
 
     found = reply(value, request, error)

@@ -56,16 +56,18 @@ def debian(package: str, program: str) -> Path:
     raise Missing(f"Debian's package {package} is installed but brings no program {program}")
 
 
-def environment(name: str, *requirements: str) -> Path:
-    """Return the ``bin`` folder of a virtual environment with ``requirements`` (pinned). Raises Missing."""
+def environment(name: str, *requirements: str, bare: tuple[str, ...] = ()) -> Path:
+    """Return the ``bin`` folder of a virtual environment with ``requirements`` (pinned), and ``bare`` ones without what they require. Raises Missing."""
 
     def install(place: Path) -> None:
         uv = [sys.executable, "-m", "uv"]
         _run([*uv, "venv", "--quiet", "--python", sys.executable, str(place)], f"an environment for {name}")
         install = [*uv, "pip", "install", "--quiet", "--python", str(place / "bin" / "python")]
         _run([*install, *requirements], f"{', '.join(requirements)} from PyPI")
+        if bare:
+            _run([*install, "--no-deps", *bare], f"{', '.join(bare)} from PyPI")
 
-    return _kept(name, requirements, install) / "bin"
+    return _kept(name, (*requirements, *(f"{one} alone" for one in bare)), install) / "bin"
 
 
 def node(name: str, *packages: str) -> Path:
@@ -165,6 +167,20 @@ ALL: dict[str, Callable[[], Path]] = {
         "huggingface_hub==2.4.0",
         "ollama==0.6.3",
     ),
+    # The engines' own protocol files, without the engines: what those files import and no more.
+    "sglang": lambda: environment(
+        "sglang",
+        "openai==2.8.0",
+        "pydantic==2.14.4",
+        "msgspec==0.23.0",
+        "numpy==2.4.6",
+        "pybase64==1.5.1",
+        "requests==2.34.2",
+        "ipython==9.18.1",
+        "tqdm==4.70.1",
+        bare=("sglang==0.5.23",),
+    ),
+    "lmdeploy": lambda: environment("lmdeploy", "pydantic==2.14.4", "shortuuid==1.0.13", bare=("lmdeploy==0.18.0",)),
     "lm-eval": lambda: environment("lm-eval", "lm-eval[api]==0.4.13", "transformers==5.19.0"),
 }
 

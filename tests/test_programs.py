@@ -40,6 +40,20 @@ def test_an_installed_set_is_not_installed_again(place: Path, monkeypatch: pytes
     assert programs.environment("pair", "one==1", "two==3") != first
 
 
+def test_what_comes_alone_is_installed_without_what_it_requires(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+
+    def install(command: list[str], *_: str) -> None:
+        commands.append(command)
+        if "venv" in command:
+            Path(command[-1]).mkdir()
+
+    monkeypatch.setattr(programs, "_run", install)
+    alone = programs.environment("engine", "one==1", bare=("two==2",))
+    assert [command[-2:] for command in commands[1:]] == [[commands[1][-2], "one==1"], ["--no-deps", "two==2"]]
+    assert programs.environment("engine", "one==1", "two==2") != alone
+
+
 @pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)])
 def test_what_is_missing_fails_in_ci_and_is_skipped_elsewhere(
     monkeypatch: pytest.MonkeyPatch, ci: str, outcome: type[BaseException]

@@ -1,6 +1,6 @@
 """Lists of alternatives that cannot be a row's own."""
 
-from engines.doubtful import without_copies, without_gaps, without_latin_1
+from engines.doubtful import drop_short, without_copies, without_latin_1
 from proxy.compare.token_stream import Alternative, Token
 
 
@@ -27,9 +27,17 @@ def test_a_model_with_nothing_left_to_decide_repeats_itself():
 
 
 def test_a_list_that_is_too_short_is_left_out():
-    rows = (row("a", -0.1, a=-0.1, b=-2.5), row("c", -0.7, c=-0.7), row("d", -0.1))
-    assert tops(without_gaps(rows, 2)) == [("a", "b"), (), ()]
-    assert without_gaps(rows, 0) == rows
+    full, short = [{"token": "a"}, {"token": "b"}], [{"token": "c"}]
+    chat = {"content": [{"top_logprobs": full}, {"top_logprobs": short}, {"top_logprobs": None}, None]}
+    drop_short(chat, 2)
+    assert chat == {"content": [{"top_logprobs": full}, {"top_logprobs": []}, {"top_logprobs": None}, None]}
+    arrays = {"tokens": ["a", "c", "e"], "top_logprobs": [{"a": -0.1, "b": -2.5}, {"c": -0.7}, None]}
+    drop_short(arrays, 2)
+    assert arrays["top_logprobs"] == [{"a": -0.1, "b": -2.5}, None, None]
+    drop_short(arrays, 0)
+    assert arrays["top_logprobs"] == [{"a": -0.1, "b": -2.5}, None, None]
+    for other in (None, [], "x", {"content": "x", "top_logprobs": 7}):
+        drop_short(other, 2)
 
 
 def test_letters_that_may_be_bytes_name_no_token():
