@@ -17,11 +17,11 @@ from typing import cast
 from proxy import logs
 from proxy.counters import Receipt
 from proxy.exchange import Exchange
-from proxy.traffic.wire import FrameReader, Hello, WireError
+from proxy.traffic.wire import FrameReader, Hello, Payload, WireError
 
 logger = logging.getLogger("parhelion")
 
-Took = Callable[[Sequence[Exchange], Sequence[bytes]], Sequence[Exchange]]
+Took = Callable[[Sequence[Exchange], Sequence[Payload]], Sequence[Exchange]]
 Reconcile = Callable[[str, int], Awaitable[None]]
 Bury = Callable[[str], Awaitable[None]]
 
@@ -77,7 +77,7 @@ class Intake:
         for line in list(self._lines):
             line.hang_up()
 
-    def put(self, exchanges: Sequence[Exchange], payloads: Sequence[bytes]) -> bool:
+    def put(self, exchanges: Sequence[Exchange], payloads: Sequence[Payload]) -> bool:
         """Queue what has come; False when its line should stop reading."""
         for exchange in self._took(exchanges, payloads):
             self.put_back(exchange)
@@ -150,7 +150,7 @@ class _Line(asyncio.Protocol):
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
         self._greeting: asyncio.Future[None] | None = None
-        self._held: tuple[list[Exchange], list[bytes]] = [], []
+        self._held: tuple[list[Exchange], list[Payload]] = [], []
         self._full = False
         self._given_up = False
         self._receipt: Receipt | None = None
@@ -169,7 +169,7 @@ class _Line(asyncio.Protocol):
             logs.say(logger, logging.ERROR, "handoff_unreadable")
             self._transport.abort()
             return
-        payloads = self._reader.payloads
+        payloads, self._reader.payloads = self._reader.payloads, []  # they keep what was read
         if frames and isinstance(hello := frames[0], Hello):
             frames, payloads = frames[1:], payloads[1:]
             self.incarnation = hello.incarnation
@@ -226,7 +226,7 @@ class _Line(asyncio.Protocol):
         if self._transport is not None and not self._full:
             self._transport.resume_reading()
 
-    def _put(self, exchanges: list[Exchange], payloads: list[bytes]) -> None:
+    def _put(self, exchanges: list[Exchange], payloads: list[Payload]) -> None:
         known = min(self._again, len(exchanges))
         self._again -= known
         room = self._intake.put(exchanges[known:], payloads[known:])

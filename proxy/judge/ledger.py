@@ -30,6 +30,7 @@ from proxy.ledger.reconcile import SETTLED, Arm
 from proxy.ledger.record import Settlement
 from proxy.ledger.store import Store, shed_of
 from proxy.ledger.store_error import StoreError
+from proxy.traffic.wire import Payload
 
 logger = logging.getLogger("parhelion")
 T = TypeVar("T")
@@ -92,7 +93,7 @@ class Ledger:
         self.noise = NoiseBook(None if near_tie == "auto" else near_tie, noise)
         self._arms = {Arm(shadow.name, mode) for shadow in config.shadows for mode in shadow.modes}
 
-    def took(self, exchanges: Sequence[Exchange], payloads: Sequence[bytes]) -> Sequence[Exchange]:
+    def took(self, exchanges: Sequence[Exchange], payloads: Sequence[Payload]) -> Sequence[Exchange]:
         """Note that exchanges have come into the judge's hands, where they are until settled; they are kept on disk as they came.
 
         Returns those that are new: a judge that was killed before it could acknowledge what it had kept is sent it again.

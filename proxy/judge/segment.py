@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from proxy.traffic.wire import MAX_FRAME
+from proxy.traffic.wire import MAX_FRAME, Payload
 
 _HEADER = struct.Struct("<IIQ")
 HEADER = _HEADER.size
@@ -34,7 +34,7 @@ class Frame(NamedTuple):
     payload: bytes
 
 
-def header(number: int, payload: bytes) -> bytes:
+def header(number: int, payload: Payload) -> bytes:
     """The bytes before a payload."""
     return _HEADER.pack(len(payload), _sum(number, payload), number)
 
@@ -71,5 +71,5 @@ def scan(path: Path) -> Iterator[Frame]:
             offset += HEADER + length
 
 
-def _sum(number: int, payload: bytes) -> int:
+def _sum(number: int, payload: Payload) -> int:
     return zlib.crc32(payload, (number ^ number >> 32) & 0xFFFFFFFF)

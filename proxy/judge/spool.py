@@ -26,6 +26,7 @@ from proxy import logs
 from proxy.config import Spool as Settings
 from proxy.exchange import WIRE_VERSION, Exchange
 from proxy.judge import segment
+from proxy.traffic.wire import Payload
 
 logger = logging.getLogger("parhelion")
 
@@ -141,7 +142,7 @@ class Spool:
         except (OSError, msgspec.DecodeError):
             return None
 
-    def write(self, ids: Sequence[str], payloads: Sequence[bytes]) -> None:
+    def write(self, ids: Sequence[str], payloads: Sequence[Payload]) -> None:
         """Keep exchanges as they came, in one write."""
         if self._settings is None or not payloads:
             return
@@ -153,7 +154,7 @@ class Spool:
             self.skipped["full"] += len(payloads)
             return
         first = self._next
-        parts: list[bytes] = []
+        parts: list[Payload] = []
         for number, payload in enumerate(payloads, first):
             parts += (segment.header(number, payload), payload)
         try:
@@ -179,7 +180,7 @@ class Spool:
         self._current = self._files[self._next] = _File(path, descriptor, self._next)
         return self._current
 
-    def _append(self, file: _File, parts: list[bytes], size: int) -> None:
+    def _append(self, file: _File, parts: list[Payload], size: int) -> None:
         """All of it or nothing. Raises OSError."""
         assert file.descriptor is not None
         try:

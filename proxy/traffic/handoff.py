@@ -15,9 +15,10 @@ from typing import cast
 from proxy.counters import Counters, Slot
 from proxy.exchange import Exchange
 from proxy.traffic.connecting import connected
-from proxy.traffic.wire import Hello, encode_frame
+from proxy.traffic.wire import PREFIX, Hello, encode, encode_frame, prefix
 
 _BATCH = 256 << 10
+_JOINED = 64 << 10  # below this one copy costs less than a list of small buffers; above it nothing is copied
 _HIGH_WATER = 512 << 10  # with one more batch on top the transport holds less than 1 MiB
 _GATHER = 0.002  # how long finished exchanges gather into one write
 _FIRST_RETRY = 0.25
@@ -83,12 +84,12 @@ class Handoff:
         self._incarnation = incarnation
         self._counters = counters
         self._limit = queue_bytes
-        self._queue: deque[bytes] = deque()
-        self._queued = 0  # bytes in it
+        self._queue: deque[bytes] = deque()  # payloads of frames
+        self._queued = 0  # bytes in it, prefixes included
         self._sent: deque[bytes] = deque()  # handed over and not acknowledged
         self._unacknowledged = 0  # bytes in it
         self._held = 0  # bytes of captures still open
-        self._partial: memoryview | None = None  # rest of a frame whose first slice has gone out
+        self._partial: memoryview | None = None  # rest of a payload whose first slice has gone out
         self._line: _Line | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._retry_at = 0.0
@@ -114,12 +115,12 @@ class Handoff:
 
     def offer(self, exchange: Exchange) -> None:
         """Queue an exchange, or drop and count it. Never waits, never raises."""
-        frame = encode_frame(exchange)
-        queued = self._queued + len(frame)
+        payload = encode(exchange)
+        queued = self._queued + len(payload) + PREFIX
         if self._closed or self._held + queued + self._unacknowledged > self._limit:
             self._counters.add(Slot.SHED_QUEUE)
             return
-        self._queue.append(frame)
+        self._queue.append(payload)
         self._queued = queued
         slots = self._counters.slots
         slots[_QUEUED] += 1
@@ -189,7 +190,7 @@ class Handoff:
         """Hold no longer what the judge has acknowledged."""
         sent, slots = self._sent, self._counters.slots
         for _ in range(len(sent) - max(0, slots[_HANDED_OVER] - slots[_ACKNOWLEDGED])):
-            self._unacknowledged -= len(sent.popleft())
+            self._unacknowledged -= len(sent.popleft()) + PREFIX
         slots[_QUEUED_BYTES] = self._queued + self._unacknowledged
 
     def _take_back(self) -> None:
@@ -215,10 +216,14 @@ class Handoff:
             and not line.paused
             and (self._queue or self._partial is not None)
         ):
-            line.transport.write(self._next_batch())
+            batch, size = self._next_batch()
+            if size < _JOINED:
+                line.transport.write(b"".join(batch))
+            else:
+                line.transport.writelines(batch)
 
-    def _next_batch(self) -> bytes:
-        """Up to ``_BATCH`` bytes of frames; a frame begins to count as handed over with its first byte."""
+    def _next_batch(self) -> tuple[list[bytes | memoryview], int]:
+        """About ``_BATCH`` bytes of frames, and how many; a frame begins to count as handed over with its first byte."""
         self._let_go()
         batch: list[bytes | memoryview] = []
         size = 0
@@ -228,21 +233,23 @@ class Handoff:
             self._partial = self._partial[size:] if size < len(self._partial) else None
         begun = taken = 0
         while self._queue and size < _BATCH:
-            frame = self._queue.popleft()
-            self._sent.append(frame)
+            payload = self._queue.popleft()
+            self._sent.append(payload)
             begun += 1
-            taken += len(frame)
+            taken += len(payload) + PREFIX
+            batch.append(prefix(payload))
             room = _BATCH - size
-            if len(frame) > room:
-                self._partial = memoryview(frame)[room:]
-                batch.append(memoryview(frame)[:room])
+            if len(payload) > room:
+                self._partial = memoryview(payload)[room:]
+                batch.append(memoryview(payload)[:room])
+                size += PREFIX + room
                 break
-            batch.append(frame)
-            size += len(frame)
+            batch.append(payload)
+            size += PREFIX + len(payload)
         self._unacknowledged += taken
         self._unqueued(begun, taken)
         self._counters.slots[_HANDED_OVER] += begun
-        return b"".join(batch)
+        return batch, size
 
     def _unqueued(self, frames: int, size: int) -> None:
         self._queued -= size

@@ -6,11 +6,16 @@ wire version, and a reader refuses what it does not know. ``WireError`` is the o
 
 from __future__ import annotations
 
+import struct
+
 from msgspec import DecodeError, Struct, msgpack
 
 from proxy.exchange import WIRE_VERSION, Exchange
 
-_PREFIX = 4
+_LENGTH = struct.Struct("<I")
+PREFIX = _LENGTH.size
+#: The msgpack value of a frame, wherever it lies.
+Payload = bytes | memoryview
 #: Nobody captures this much: a longer frame is a stranger on the socket.
 MAX_FRAME = 1 << 30
 #: A greeting is a name and two numbers: whoever begins with more is a stranger, and is not listened to until it has sent a gigabyte.
@@ -35,47 +40,67 @@ _exchange = msgpack.Decoder(Exchange)
 
 
 def encode_frame(value: Hello | Exchange) -> bytes:
-    """One frame. Raises OverflowError beyond 4 GiB."""
-    payload = _encoder.encode(value)
-    return len(payload).to_bytes(_PREFIX, "little") + payload
+    """One frame. Raises struct.error beyond 4 GiB."""
+    payload = encode(value)
+    return prefix(payload) + payload
+
+
+#: The payload of a frame.
+encode = _encoder.encode
+
+
+def prefix(payload: bytes) -> bytes:
+    """What stands before a payload. Raises struct.error beyond 4 GiB."""
+    return _LENGTH.pack(len(payload))
 
 
 class FrameReader:
-    """Cuts a byte stream, split anywhere, into frames; ``feed`` raises ``WireError``."""
+    """Cuts a byte stream, split anywhere, into frames; ``feed`` raises ``WireError``.
 
-    __slots__ = ("_buffer", "_greeted", "_limit", "payloads")
+    Nothing is copied but a frame that did not come in one read, once: ``payloads`` look into what was read, and keep it as long as they live.
+    """
+
+    __slots__ = ("_greeted", "_limit", "_needed", "_parts", "payloads", "pending")
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
-        self._buffer = bytearray()
+        self._parts: list[bytes | memoryview] = []
+        self._needed = PREFIX  # bytes without which there is nothing to be read in the parts
         self._greeted = False
         self._limit = limit
-        self.payloads: list[bytes] = []
+        self.pending = 0  # bytes of a frame that has begun and not ended
+        self.payloads: list[Payload] = []
 
     def feed(self, data: bytes) -> list[Hello | Exchange]:
         """Take the next bytes, return the values they complete; ``payloads`` are then what those were decoded from."""
-        self.payloads = payloads = []
-        buffer = self._buffer
-        buffer += data
+        payloads: list[Payload] = []
+        self.payloads = payloads
         values: list[Hello | Exchange] = []
-        start = 0
-        while len(buffer) - start >= _PREFIX:
-            end = start + _PREFIX + int.from_bytes(buffer[start : start + _PREFIX], "little")
-            if end - start - _PREFIX > (self._limit if self._greeted else _MAX_HELLO):
+        size = self.pending + len(data)
+        if self._parts:
+            self._parts.append(data)
+            if size < self._needed:
+                self.pending = size
+                return values
+            data = b"".join(self._parts)
+        view = memoryview(data)
+        start, self._needed = 0, PREFIX
+        while size - start >= PREFIX:
+            (length,) = _LENGTH.unpack_from(view, start)
+            if length > (self._limit if self._greeted else _MAX_HELLO):
                 raise WireError("a frame is longer than any exchange can be")
-            if end > len(buffer):
+            end = start + PREFIX + length
+            if end > size:
+                self._needed = end - start
                 break
-            payloads.append(bytes(buffer[start + _PREFIX : end]))
-            values.append(self._decode(payloads[-1]))
+            payload = view[start + PREFIX : end]
+            payloads.append(payload)
+            values.append(self._decode(payload))
             start = end
-        del buffer[:start]
+        self.pending = size - start
+        self._parts = [view[start:]] if start < size else []
         return values
 
-    @property
-    def pending(self) -> int:
-        """Bytes of a frame that has begun and not ended."""
-        return len(self._buffer)
-
-    def _decode(self, payload: bytes) -> Hello | Exchange:
+    def _decode(self, payload: memoryview) -> Hello | Exchange:
         try:
             value = _exchange.decode(payload) if self._greeted else _hello.decode(payload)
         except DecodeError:
