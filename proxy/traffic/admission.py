@@ -10,8 +10,8 @@ import time
 
 from proxy.counters import Slot
 from proxy.traffic.capture import Capture
+from proxy.traffic.known_head import KnownHead
 from proxy.traffic.request_head import RequestHead
-from proxy.traffic.routes import Route
 from proxy.traffic.sample import Standing, decide, fingerprint, position
 from proxy.traffic.service import Service, Snapshot
 
@@ -21,12 +21,13 @@ _RECEIVED, _NOT_SAMPLED, _TAKEN, _OFFERED = map(int, (Slot.RECEIVED, Slot.NOT_SA
 _NOT, _SAMPLED = Standing.NOT_SAMPLED, Standing.SAMPLED
 
 
-def admit(service: Service, snapshot: Snapshot, head: RequestHead, route: Route, clock: float) -> Capture | None:
+def admit(service: Service, snapshot: Snapshot, known: KnownHead, clock: float) -> Capture | None:
     """Count a request and open its capture; None when it is not sampled. ``clock`` is the monotonic clock now."""
     counters = service.counters
     slots = counters.slots
     slots[_RECEIVED] += 1
-    if not snapshot.samples or not route.mirrored or head.method != b"POST":
+    head = known.head
+    if not snapshot.samples or not known.route.mirrored or head.method != b"POST":
         slots[_NOT_SAMPLED] += 1
         return None
     if head.skip:
@@ -47,7 +48,7 @@ def admit(service: Service, snapshot: Snapshot, head: RequestHead, route: Route,
         return None
     slots[_TAKEN if standing is _SAMPLED else _OFFERED] += 1
     return Capture(
-        counters, service.handoff, head, standing, service.incarnation, number, u,
+        counters, service.handoff, known, standing, service.incarnation, number, u,
         snapshot.capture_bytes, time.time(), clock, service.open_exchanges,
         None if value is None else (KEY_HASH, fingerprint(snapshot.salt, value)),
     )  # fmt: skip

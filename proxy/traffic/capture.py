@@ -15,7 +15,7 @@ from proxy.counters import Counters, Slot
 from proxy.exchange import Ended, Exchange
 from proxy.traffic import plain_head
 from proxy.traffic.handoff import Handoff
-from proxy.traffic.request_head import RequestHead
+from proxy.traffic.known_head import Fields, KnownHead
 from proxy.traffic.sample import Standing, settle
 
 _REQUEST_HEADERS = plain_head.fields_named(
@@ -40,7 +40,7 @@ class Capture:
     )  # fmt: skip
 
     def __init__(
-        self, counters: Counters, handoff: Handoff, head: RequestHead, standing: Standing,
+        self, counters: Counters, handoff: Handoff, known: KnownHead, standing: Standing,
         incarnation: str, number: str, u: float | None, limit: int, started: float, zero: float, in_flight: int,
         key_hash: tuple[bytes, bytes] | None,
     ) -> None:  # fmt: skip
@@ -55,15 +55,14 @@ class Capture:
         self._request: list[bytes] = []
         self._pieces: list[tuple[int, bytes]] = []
         self._size = 0
-        self._target = head.path.decode("latin-1")
-        self._request_headers = _allowed(_REQUEST_HEADERS, head.lines) + ((key_hash,) if key_hash else ())
-        self.method = head.method.decode()
+        self.method, self._target, headers = known.note or _noted(known)
+        self._request_headers = (*headers, key_hash) if key_hash else headers
         self.incarnation = incarnation
         self.in_flight = in_flight
         self.injected = False
         self.status = 0
         self.head_us = 0
-        self.response_headers: tuple[tuple[bytes, bytes], ...] = ()
+        self.response_headers: Fields = ()
         self.open = True
         counters.slots[_OPEN] += 1
 
@@ -137,6 +136,13 @@ class Capture:
         return int((clock - self._zero) * 1e6)
 
 
-def _allowed(pattern: re.Pattern[bytes], lines: bytes) -> tuple[tuple[bytes, bytes], ...]:
+def _noted(known: KnownHead) -> tuple[str, str, Fields]:
+    """What is kept of a request's head, for this exchange and for those whose head is the same."""
+    head = known.head
+    known.note = note = head.method.decode(), head.path.decode("latin-1"), _allowed(_REQUEST_HEADERS, head.lines)
+    return note
+
+
+def _allowed(pattern: re.Pattern[bytes], lines: bytes) -> Fields:
     """Return the fields on the list, names lower-cased, from field lines."""
     return tuple([(name.lower(), value) for name, value in pattern.findall(lines)])

@@ -16,12 +16,12 @@ import httptools
 
 from proxy.counters import Slot
 from proxy.exchange import Ended
-from proxy.traffic import refusals, request_head
+from proxy.traffic import known_head, refusals, request_head
 from proxy.traffic.admission import admit
+from proxy.traffic.known_head import KnownHead
 from proxy.traffic.refusals import Refusal
 from proxy.traffic.relay import Relay
-from proxy.traffic.request_head import MAX_HEAD, RequestHead
-from proxy.traffic.routes import route_of
+from proxy.traffic.request_head import MAX_HEAD
 from proxy.traffic.service import Service
 from proxy.traffic.writing import reset_at_close, unsent, write
 
@@ -29,8 +29,6 @@ _HIGH_WATER = 32 << 10
 _AHEAD = 64 << 10  # pipelined bytes held while a reply is open; then the client is no longer read
 _SLOWEST = 500  # bytes a second of a body, beyond the idle time that each has: Apache's mod_reqtimeout asks for as much after 20 s
 _LINGER = 2.0  # after a refusal: read on so that the answer is not lost to a reset (RFC 9112 section 9.6)
-#: Starts a parser in the middle of a message whose head was understood but ended llhttp's work (an Upgrade offer that is ignored).
-_RESUME = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class _State(Enum):
@@ -63,6 +61,7 @@ class ClientSide(asyncio.Protocol):
         self._body_until = self._held_since = 0.0
         self.deadline = 0.0
         self._parser: Any = None
+        self._known: KnownHead | None = None  # the latest request's head
         self._begin_head()
 
     def _new_parser(self) -> None:
@@ -270,10 +269,10 @@ class ClientSide(asyncio.Protocol):
             if not data:
                 return
             self.deadline = self._service.deadlines.now + self._service.snapshot.head
-            plain = request_head.read_plain(data)
-            if plain is not None:
-                accepted, end = plain
-                self._accept(accepted, data[end:], clock, upgrade=False)
+            found = known_head.read(self._known, data)
+            if found is not None:
+                self._known, end = found
+                self._accept(self._known, data[end:], clock, upgrade=False)
                 return
             self._begin_head()
             if self._parser is None:
@@ -299,17 +298,17 @@ class ClientSide(asyncio.Protocol):
             if isinstance(head, Refusal):
                 self._refuse_head(head)
             else:
-                self._accept(head, block[end:], clock, upgrade=upgrade)
+                self._accept(KnownHead(head), block[end:], clock, upgrade=upgrade)
 
-    def _accept(self, head: RequestHead, rest: bytes, clock: float, *, upgrade: bool) -> None:
+    def _accept(self, known: KnownHead, rest: bytes, clock: float, *, upgrade: bool) -> None:
         service = self._service
         snapshot = service.snapshot
         self._idle = snapshot.idle
         self._backlog = -1
         self.deadline = service.deadlines.now + snapshot.idle
-        route = route_of(head.path)
-        capture = admit(service, snapshot, head, route, clock)
-        relay = self._relay = Relay(service, snapshot, self, head, route, capture, clock)
+        head = known.head
+        capture = admit(service, snapshot, known, clock)
+        relay = self._relay = Relay(service, snapshot, self, known, capture, clock)
         self._chunked = head.chunked
         self._remaining = length = head.length or 0
         if length == len(rest) and not head.chunked and not upgrade:
@@ -320,7 +319,7 @@ class ClientSide(asyncio.Protocol):
         if head.chunked:
             if upgrade:
                 self._new_parser()
-                self._parser.feed_data(_RESUME)
+                self._parser.feed_data(request_head.RESUME)
                 self._fields = []
         elif upgrade or self._remaining:
             self._parser = None  # it stands in a message whose body is counted here, not parsed: uncopied, as it came

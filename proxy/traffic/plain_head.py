@@ -26,6 +26,8 @@ _REPLY_SPECIAL = re.compile(
     re.IGNORECASE,
 )
 _HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]*")  # as in request_head
+_LENGTH = re.compile(rb"\r\ncontent-length: ([0-9]+)", re.IGNORECASE)
+_DIGITS = re.compile(rb"[0-9]{1,18}+")  # as many as are read below
 _FIELD = re.compile(rb"\r\n([^:]*): ([^\r]*)")
 
 #: (lower-cased name, name as sent, value)
@@ -86,6 +88,22 @@ def reply(data: bytes, most_bytes: int) -> Reply | None:
     if length < 0 or end > most_bytes or status in (b"204", b"205", b"304"):
         return None
     return int(status), reason, lines, length, stream, keep, end
+
+
+def around_length(block: bytes) -> tuple[bytes, bytes] | None:
+    """Cut out the digits of Content-Length; None when there are none. For bytes that were accepted here, with one such field at most."""
+    found = _LENGTH.search(block)
+    return None if found is None else (block[: found.start(1)], block[found.end(1) :])
+
+
+def length_between(before: bytes, after: bytes, data: bytes) -> tuple[bytes, int] | None:
+    """Find digits between ``before`` and ``after`` at the start of ``data``, and where that ends; None when it begins otherwise."""
+    if not data.startswith(before):
+        return None
+    digits = _DIGITS.match(data, len(before))
+    if digits is None or not data.startswith(after, digits.end()):
+        return None
+    return digits[0], digits.end() + len(after)
 
 
 def fields(lines: bytes) -> list[Field]:

@@ -122,7 +122,8 @@ class PrimarySide(asyncio.BufferedProtocol):
         reader.feed(data)
         over = reader.complete
         if over or reader.heads or reader.pieces:
-            relay.reply(reader.heads, reader.pieces, clock, data if reader.whole_chunks else None, over=over)
+            as_came = data if reader.whole_chunks or reader.as_came else None
+            relay.reply(reader.heads, reader.pieces, clock, as_came, over=over)
             if self._relay is None:  # the relay broke off
                 return
         if reader.switched is not None:

@@ -19,10 +19,9 @@ from proxy.exchange import Ended
 from proxy.traffic import refusals, reply_head, request_head, tunnel
 from proxy.traffic.capture import Capture
 from proxy.traffic.inject import Injection, enlargeable
+from proxy.traffic.known_head import KnownHead
 from proxy.traffic.refusals import Refusal
 from proxy.traffic.reply_head import Framing, ReplyHead
-from proxy.traffic.request_head import RequestHead
-from proxy.traffic.routes import Route
 from proxy.traffic.writing import add_chunk
 
 if TYPE_CHECKING:
@@ -43,15 +42,16 @@ class Relay:
     """Made by the client side for an accepted head; ``start`` once the bytes that came with it are in."""
 
     __slots__ = (
-        "_asked", "_began", "_blocked", "_capture", "_client", "_close", "_framing", "_head", "_injection", "_last", "_over", "_primary",
-        "_replay", "_route", "_service", "_snapshot", "_status", "_stream", "_waiting", "_waiting_size", "began_reply", "body_ended", "method",
+        "_asked", "_began", "_blocked", "_capture", "_client", "_close", "_framing", "_head", "_injection", "_known", "_last", "_over", "_primary",
+        "_replay", "_service", "_snapshot", "_status", "_stream", "_waiting", "_waiting_size", "began_reply", "body_ended", "method",
         "request_sent", "websocket",
     )  # fmt: skip
 
     def __init__(
-        self, service: Service, snapshot: Snapshot, client: ClientSide, head: RequestHead, route: Route,
+        self, service: Service, snapshot: Snapshot, client: ClientSide, known: KnownHead,
         capture: Capture | None, began: float,
     ) -> None:  # fmt: skip
+        head = known.head
         self.method = head.method
         self.websocket = head.websocket
         self.request_sent = False
@@ -61,7 +61,7 @@ class Relay:
         self._snapshot = snapshot
         self._client = client
         self._head = head
-        self._route = route
+        self._known = known
         self._capture = capture
         self._began = began
         self._primary: PrimarySide | None = None
@@ -77,11 +77,11 @@ class Relay:
         self._over = False
         self._asked = False
         service.open_exchanges += 1
-        if snapshot.inject is not None and capture is not None and route.generates and enlargeable(head):
-            self._injection = Injection(snapshot.inject, route.endpoint, snapshot.capture_bytes)
+        if snapshot.inject is not None and capture is not None and known.route.generates and enlargeable(head):
+            self._injection = Injection(snapshot.inject, known.route.endpoint, snapshot.capture_bytes)
             self._waiting: list[bytes] = []
         else:
-            self._waiting = [request_head.write(head, snapshot.origin, keep_host=snapshot.keep_host)]
+            self._waiting = [known.written(snapshot)]
             if self._replay is not None:
                 self._replay += self._waiting
 
@@ -195,11 +195,11 @@ class Relay:
             self._client.release()
 
     def reply(
-        self, heads: list[ReplyHead], pieces: list[bytes], clock: float, chunks: bytes | None = None, *, over: bool = False,
+        self, heads: list[ReplyHead], pieces: list[bytes], clock: float, as_came: bytes | None = None, *, over: bool = False,
     ) -> None:  # fmt: skip
         """Pass on what one read brought, in order and in one write.
 
-        ``chunks`` are its very bytes when they are whole chunks, ``over`` says that they end the reply.
+        ``as_came`` are its very bytes when they would be written anew just so, ``over`` says that they end the reply.
         """
         client = self._client
         client.touch()
@@ -222,8 +222,8 @@ class Relay:
         if injection is not None:
             for piece in pieces:
                 self._emit(*injection.piece(piece), out)
-        elif chunks is not None and self._framing is _CHUNKED:
-            out.append(chunks)
+        elif as_came is not None and (self._framing is _CHUNKED or (heads and self._head.minor and not self._close)):
+            out = [as_came]  # the head is in it, too
             self.body_ended = over
         elif self._framing is _CHUNKED:
             for piece in pieces:
@@ -306,7 +306,7 @@ class Relay:
     def _send_original(self, injection: Injection) -> None:
         """Queue the client's own head and what of its body was gathered; nothing is injected any more."""
         self._injection = None
-        self._queue(request_head.write(self._head, self._snapshot.origin, keep_host=self._snapshot.keep_host))
+        self._queue(self._known.written(self._snapshot))
         body = injection.gathered
         if body:
             self._send([b"%x\r\n" % len(body), body, b"\r\n"] if self._head.chunked else [body])
@@ -394,4 +394,4 @@ class Relay:
             service.counters.add(Slot.OPEN_STREAMS, -1)
         if self._capture is not None:
             self._capture.close(ended, clock)
-        service.counters.finished(self._route.index, code, clock - self._began)
+        service.counters.finished(self._known.route.index, code, clock - self._began)

@@ -11,10 +11,12 @@ from typing import Any
 
 import httptools
 
-from proxy.traffic import reply_head
+from proxy.traffic import known_head, reply_head
+from proxy.traffic.known_head import KnownReply
 from proxy.traffic.reply_head import Framing, ReplyHead
 from proxy.traffic.request_head import MAX_HEAD
 
+_LENGTH = Framing.LENGTH  # a member of an enumeration costs a lookup each time it is named
 _CHUNK = re.compile(rb"([1-9a-fA-F][0-9a-fA-F]{0,6})\r\n")
 
 
@@ -23,19 +25,22 @@ class ReplyReader:
 
     ``heads`` and ``pieces`` are what the last feed brought (interim heads first, then the one in ``head``); ``complete`` and ``faulty`` end
     a reply; ``extra`` tells of bytes after its end, ``keep`` whether the peer keeps the connection. ``whole_chunks`` is true when the last feed was
-    nothing but whole chunks in plain spelling, so that its bytes may be passed on as they are.
+    nothing but whole chunks in plain spelling, ``as_came`` when it was a head that would be written anew just so with all or some of its body: its bytes
+    may then be passed on as they are.
     """
 
     __slots__ = (
         "_aligned",
         "_chunks",
         "_fields",
+        "_known",
         "_left",
         "_method",
         "_offered",
         "_parser",
         "_quiet",
         "_reason",
+        "as_came",
         "complete",
         "extra",
         "faulty",
@@ -50,6 +55,7 @@ class ReplyReader:
     def __init__(self) -> None:
         self._parser: Any = None
         self._chunks = 0
+        self._known: KnownReply | None = None  # the latest reply's head
         self._fields: list[tuple[bytes, bytes]] = []
         self._reason = b""
         self.begin(b"GET")
@@ -64,13 +70,13 @@ class ReplyReader:
         self.head: ReplyHead | None = None
         self.heads: list[ReplyHead] = []
         self.pieces: list[bytes] = []
-        self.complete = self.faulty = self.extra = self.keep = self.whole_chunks = False
+        self.complete = self.faulty = self.extra = self.keep = self.whole_chunks = self.as_came = False
         self._aligned = False  # a chunked body has begun, and every feed of it so far ended with a chunk
 
     def feed(self, data: bytes) -> None:
         """Read what arrived. Never raises for what a peer sends."""
         if self._left >= 0:
-            self.heads = []
+            self.heads, self.as_came = [], False
             self._count(data)
             return
         if self._aligned and (found := _CHUNK.match(data)) is not None:
@@ -80,14 +86,23 @@ class ReplyReader:
                 self.heads, self.pieces, self.whole_chunks = [], [data[begin:-2]], True
                 self._quiet = 0
                 return
-        if self.head is None and not self._quiet and (plain := reply_head.read_plain(data, self._method)) is not None:
-            head, self.keep, end = plain
-            self.head = head
-            self.heads = [head]
-            self._left = head.length or 0 if head.framing is Framing.LENGTH else 0
-            self._count(data[end:])
-            return
+        if self.head is None and not self._quiet:
+            found = known_head.read_reply(self._known, data, self._method)
+            if found is not None:
+                self._known, end = found
+                self._begun(self._known, data[end:])
+                return
         self._parse(data)
+
+    def _begun(self, known: KnownReply, rest: bytes) -> None:
+        """Take a head in plain spelling, and what came of its body."""
+        self.head = head = known.head
+        self.keep = known.keep
+        self.heads = [head]
+        stated = head.framing is _LENGTH
+        self._left = (head.length or 0) if stated else 0
+        self._count(rest)
+        self.as_came = known.as_came and stated and not self.extra
 
     def _count(self, data: bytes) -> None:
         """Take bytes of a body of known length."""

@@ -38,6 +38,9 @@ _SPECIAL = HOP_BY_HOP | {b"host", b"content-length", b"transfer-encoding", b"exp
 #: Named in Connection, these still stay: a client must not be able to strip what frames or routes its request.
 UNSTRIPPABLE = frozenset({b"host", b"content-length", b"transfer-encoding"})
 
+#: Starts a parser in the middle of a message whose head was understood but ended llhttp's work (an Upgrade offer that is ignored).
+RESUME = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
 _TARGET = re.compile(rb"[!\"$-~]*")  # visible ASCII but "#": a fragment has no place on the wire (RFC 9112 section 3.2)
 _HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]*")  # RFC 3986 host and port; no "@", no path, no blank
 _LENGTH = re.compile(rb"[0-9]{1,18}")
