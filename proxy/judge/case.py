@@ -59,14 +59,10 @@ class Mirrored(Struct, frozen=True):
     def weight(self) -> int:
         """Bytes held for it: captured bodies (the request's also as values) and answers."""
         exchange = self.exchange
-        weight = 2 * len(exchange.request_body) + _EACH
-        for _, piece in exchange.pieces:
-            weight += len(piece)
+        weight = 2 * len(exchange.request_body) + _EACH + sum([len(piece) for _, piece in exchange.pieces])
         for got in self.answers.values():
             if isinstance(got, Got):
-                weight += _EACH
-                for _, piece in got.answer.pieces:
-                    weight += len(piece)
+                weight += _EACH + sum([len(piece) for _, piece in got.answer.pieces])
         return weight
 
 

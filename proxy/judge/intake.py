@@ -138,7 +138,7 @@ def _nobody() -> None:
 def size_of(exchange: Exchange) -> int:
     """Bytes of captured bodies and of the objects that hold them, which is what an exchange weighs: a stream is a thousand small pieces."""
     pieces = exchange.pieces
-    return len(exchange.request_body) + sum(len(piece) for _, piece in pieces) + len(pieces) * _PIECE + 1024
+    return len(exchange.request_body) + sum([len(piece) for _, piece in pieces]) + len(pieces) * _PIECE + 1024
 
 
 class _Line(asyncio.Protocol):

@@ -36,6 +36,9 @@ class Source(Protocol):
 
     arrived: Callable[[], None]
 
+    def __len__(self) -> int:
+        """How many there are."""
+
     def next(self) -> Exchange | None:
         """The next one, None while there is none."""
 
@@ -126,8 +129,9 @@ class Pipeline:
         if self._pulling:
             return  # asked again by something that ended at once: the loop below goes on
         self._pulling = True
-        while self._may_ask() and self._ledger.backlog < _COUNTS and not self._stopping:
-            exchange = self._source.next()
+        source = self._source
+        while source and self._may_ask() and self._ledger.backlog < _COUNTS and not self._stopping:
+            exchange = source.next()
             if exchange is None:
                 break
             work = self._take(exchange)

@@ -87,9 +87,9 @@ class ReplyReader:
                 self._quiet = 0
                 return
         if self.head is None and not self._quiet:
-            found = known_head.read_reply(self._known, data, self._method)
-            if found is not None:
-                self._known, end = found
+            plain = known_head.read_reply(self._known, data, self._method)
+            if plain is not None:
+                self._known, end = plain
                 self._begun(self._known, data[end:])
                 return
         self._parse(data)

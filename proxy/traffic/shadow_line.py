@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Protocol, cast
 
 from engines.dialect import Answer
+from proxy.traffic.reply_head import ReplyHead
 from proxy.traffic.reply_reader import ReplyReader
 
 _IDLE = 4.0  # see pool.py: engines close idle connections after 5 s
@@ -93,8 +94,11 @@ class Asked:
         head = reader.head
         if head is not None and not self._status:
             self._status = head.status
-            self._headers = tuple([_field(lower, value) for lower, _, value in head.fields])
-        for piece in reader.pieces:
+            self._headers = _headers(head, self.line)
+        pieces = reader.pieces
+        if pieces:
+            # What one read brought arrived at one time: it is one piece.
+            piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             self._room -= len(piece) + _PIECE
             if self._room < 0:
                 self.fail("too_large")
@@ -105,6 +109,16 @@ class Asked:
     def answer(self) -> Answer:
         """The answer as it is now."""
         return Answer(self._status, self._headers, tuple(self._pieces), self._failure)
+
+
+def _headers(head: ReplyHead, line: Line | None) -> tuple[tuple[str, str], ...]:
+    """The fields of a head; those of a line's latest one are known when the reader has known the head again."""
+    if line is not None and line.latest[0] is head:
+        return line.latest[1]
+    headers = tuple([_field(lower, value) for lower, _, value in head.fields])
+    if line is not None:
+        line.latest = head, headers
+    return headers
 
 
 def _field(lower: bytes, value: bytes) -> tuple[str, str]:
@@ -128,6 +142,7 @@ class Line(asyncio.Protocol):
         self._asked: Asked | None = None
         self._sent = 0.0
         self._reused = False
+        self.latest: tuple[ReplyHead | None, tuple[tuple[str, str], ...]] = None, ()
         self._usable_until = 0.0
         self.closed = asyncio.Event()
 

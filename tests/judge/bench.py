@@ -33,6 +33,9 @@ class Source:
         self.arrived: Callable[[], None] = lambda: None
         self.waiting = [exchange(number) for number in range(count)]
 
+    def __len__(self) -> int:
+        return len(self.waiting)
+
     def next(self) -> Exchange | None:
         return self.waiting.pop(0) if self.waiting else None
 
