@@ -77,12 +77,13 @@ def _stream(
 ) -> TokenStream:
     message = _dict(choice.get("message"))
     chat = isinstance(choice.get("message"), dict)
-    text = _text(message.get("content")) if chat else _text(choice.get("text"))
+    text = _text(message.get("content")) + _text(message.get("refusal")) if chat else _text(choice.get("text"))
     reasoning = _text(message.get("reasoning")) or _text(message.get("reasoning_content"))
     calls = _tool_calls(message)
     ids = ids_of(choice.get("token_ids"))
     if ids is not None:
         count = len(ids)
+    finish_reason = _finish_reason(choice.get("finish_reason"))
     rows, missing = _one_per_token(_rows(choice.get("logprobs"), raw_bytes=raw_bytes), ids, count, echoed)
     return TokenStream(
         index=index,
@@ -90,10 +91,11 @@ def _stream(
         text=text,
         reasoning=reasoning,
         tool_calls=calls,
-        finish_reason=_finish_reason(choice.get("finish_reason")),
+        finish_reason=finish_reason,
         count=count,
         prompt_ids=ids_of(choice.get("prompt_token_ids")) or prompt_ids,
         rows_missing=missing,
+        refused=finish_reason == "content_filter" or bool(_text(message.get("refusal"))),
     )
 
 

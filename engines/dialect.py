@@ -21,11 +21,26 @@ Json = dict[str, Any]
 
 
 class Endpoint(StrEnum):
-    """The inference routes whose replies are read token by token, and ``OTHER`` for all the rest that is mirrored."""
+    """The inference routes whose replies are compared, and ``OTHER`` for all the rest."""
 
     CHAT = "chat_completions"
     COMPLETIONS = "completions"
+    RESPONSES = "responses"
+    MESSAGES = "messages"
+    EMBEDDINGS = "embeddings"
+    RERANK = "rerank"
+    SCORE = "score"
     OTHER = "other"
+
+    @property
+    def by_token(self) -> bool:
+        """Whether logprobs can be asked for there, so that replies are compared token by token and forced scoring means something."""
+        return self in {Endpoint.CHAT, Endpoint.COMPLETIONS}
+
+    @property
+    def generates(self) -> bool:
+        """Whether a reply is text that a model wrote, drawn at some temperature."""
+        return self.by_token or self in {Endpoint.RESPONSES, Endpoint.MESSAGES}
 
 
 class Call(Struct, frozen=True):

@@ -29,6 +29,7 @@ _LISTS = ("token_ids", "output_ids", "output_token_logprobs")
 class _Choice:
     content: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
+    refusal: list[str] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     rows: list[Any] = field(default_factory=list)
     legacy: dict[str, list[Any]] = field(default_factory=dict)
@@ -145,6 +146,8 @@ def _take_delta(into: _Choice, delta: Json) -> tuple[Channel, Any]:
         into.content.append(content)
     if isinstance(reasoning, str):
         into.reasoning.append(reasoning)
+    if isinstance(delta.get("refusal"), str):
+        into.refusal.append(delta["refusal"])
     if isinstance(delta.get("function_call"), dict):  # the older form of one call
         calls = [{"index": 0, "function": delta["function_call"]}]
     if isinstance(calls, dict):  # TGI before 3 sends one call by itself
@@ -214,6 +217,7 @@ def _whole(index: int, choice: _Choice) -> Json:
     merged["message"] = {
         "content": "".join(choice.content),
         "reasoning": "".join(choice.reasoning),
+        "refusal": "".join(choice.refusal),
         "tool_calls": calls,
     }
     return merged

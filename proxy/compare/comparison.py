@@ -70,6 +70,20 @@ class Source(StrEnum):
     TEXT = "text"
 
 
+class Validity(StrEnum):
+    """What a text that should be JSON is worth: a tool call's arguments, or a reply to a request for JSON.
+
+    ``unjudged``: it is JSON, and the request's schema could not be applied (see ``json_validity``). ``unknown_tool``: the request offers no tool
+    of the call's name.
+    """
+
+    VALID = "valid"
+    NOT_JSON = "not_json"
+    AGAINST_SCHEMA = "against_schema"
+    UNKNOWN_TOOL = "unknown_tool"
+    UNJUDGED = "unjudged"
+
+
 class TokenRef(Struct, frozen=True):
     """One token as one arm reported it."""
 
@@ -115,6 +129,54 @@ class Tie(Struct, frozen=True):
     pick: Pick | None = None
 
 
+class OutputShape(Struct, frozen=True):
+    """What one arm's output is made of, beside its tokens.
+
+    ``text`` and ``reasoning`` are lengths in code points, and ``refused`` is what the engine says. ``calls`` has one entry for each tool call: what its arguments are
+    worth against the tool's own schema; None where the request offers no tool. ``json``: what the text is worth where JSON was asked for. Both are None
+    of a reply that did not come to its own end, for such a one proves nothing.
+    """
+
+    text: int
+    reasoning: int
+    refused: bool = False
+    calls: tuple[Validity, ...] | None = None
+    json: Validity | None = None
+
+
+class VectorComparison(Struct, frozen=True):
+    """One input's embeddings held against each other.
+
+    ``cosine_distance``: 1 minus the cosine of the angle, in [0, 2]; None where a vector has no direction. ``element_error``: the largest
+    absolute difference of two elements. ``norms``: Euclidean lengths, the primary's and the shadow's.
+    """
+
+    index: int
+    dimensions: int
+    cosine_distance: float | None
+    element_error: float
+    norms: tuple[float, float]
+
+
+class RankingComparison(Struct, frozen=True):
+    """One request's scores held against each other.
+
+    ``kind``: ``rerank`` or ``score``. ``items`` are those that both arms scored (some list only the best few), the others are counted in ``only_primary`` and
+    ``only_shadow``. ``score_errors``: absolute differences, by item. Order is that of descending scores, equal ones by the items' place in
+    the request: ``first_difference`` is the first rank, from 0, at which the arms have different items; ``discordant_pairs`` of ``pairs`` stand the
+    other way round (Kendall's distance).
+    """
+
+    kind: str
+    items: int
+    score_errors: tuple[float, ...] = ()
+    first_difference: int | None = None
+    discordant_pairs: int = 0
+    pairs: int = 0
+    only_primary: int = 0
+    only_shadow: int = 0
+
+
 class ChoiceComparison(Struct, frozen=True):
     """One choice (token stream) held against its counterpart.
 
@@ -131,6 +193,8 @@ class ChoiceComparison(Struct, frozen=True):
     first minus second; ``shadow_gaps``: the shadow's own. ``gap_shifts``: d(1st) - d(2nd), the shadow's difference
     between the *primary's* first two minus the primary's. ``ranks``: of the primary's token in the shadow's list, 1 the
     most likely, a lower bound where the list ends above it. ``kl_lower_bounds`` in nats, ``tv_lower_bounds`` in [0, 1].
+
+    ``shapes``: the primary's and the shadow's, where tools were offered, JSON was asked for, or an arm reasoned, called or refused; None elsewhere.
     """
 
     index: int
@@ -158,6 +222,7 @@ class ChoiceComparison(Struct, frozen=True):
     gap_shifts: tuple[float | None, ...] = ()
     tv_lower_bounds: tuple[float | None, ...] = ()
     aligned_by: By | None = None
+    shapes: tuple[OutputShape, OutputShape] | None = None
 
     @property
     def diverged(self) -> bool:
@@ -175,6 +240,7 @@ class Comparison(Struct, frozen=True):
     estimates KL(primary || shadow); otherwise it is a score. ``greedy`` is about the primary's output. ``expected_flips``:
     how many flips (first differences) the control's noise alone makes at these gaps; None until that noise is learned.
     ``findings`` stand in the order of the layers (``layers.ORDER``); ``evidence`` has, by finding, what was seen: counts and values, no text.
+    ``vectors`` (embeddings) and ``ranking`` (rerank, score) stand in place of choices where a reply is numbers and no text.
     """
 
     mode: Mode
@@ -190,17 +256,30 @@ class Comparison(Struct, frozen=True):
     greedy: bool | None = None
     expected_flips: float | None = None
     evidence: dict[str, dict[str, int | float | str | bool | None]] = {}
+    vectors: tuple[VectorComparison, ...] = ()
+    ranking: RankingComparison | None = None
 
     @property
     def outcome(self) -> str:
-        """``incomparable``, ``scored`` (forced); ``identical``, ``diverged`` or ``censored`` (free): a bounded label.
+        """``incomparable``, ``scored`` (forced); ``identical``, ``diverged``, ``censored`` or ``measured`` (free): a bounded label.
 
-        ``censored``: nothing differed as far as both went, but they did not come to the same end.
+        ``censored``: nothing differed as far as both went, but they did not come to the same end. ``measured``: numbers differ, of which only their
+        distance says anything (embeddings; scores that give the same order).
         """
         if self.incomparable is not None:
             return "incomparable"
         if self.mode is Mode.FORCED:
             return "scored"
+        if self.vectors:
+            return "measured" if any(one.element_error for one in self.vectors) else "identical"
+        if self.ranking is not None:
+            return _ranking_outcome(self.ranking)
         if any(choice.diverged for choice in self.choices):
             return "diverged"
         return "identical" if all(choice.identical for choice in self.choices) else "censored"
+
+
+def _ranking_outcome(ranking: RankingComparison) -> str:
+    if ranking.first_difference is not None or ranking.only_primary or ranking.only_shadow:
+        return "diverged"
+    return "measured" if any(ranking.score_errors) else "identical"

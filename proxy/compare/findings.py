@@ -19,6 +19,7 @@ CHANNEL_SPLIT = "channel_split"
 TOKENIZER = "tokenizer"
 TOOL_CALL_NAME = "tool_call_name"
 TOOL_CALL_ARGUMENTS = "tool_call_arguments"
+JSON_STRUCTURE = "json_structure"
 TRANSPORT_ERRORS = "transport_errors"
 
 
@@ -52,7 +53,7 @@ def canonical(arguments: str) -> bytes:
     """Return JSON with sorted keys and no blanks; text that is not JSON as it stands."""
     try:
         return msgspec.json.encode(msgspec.json.decode(arguments), order="sorted")
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # a model may open a hundred thousand brackets
         return arguments.encode("utf-8", "surrogatepass")
 
 

@@ -7,6 +7,7 @@ House rules. Everything here is a frozen value. Nothing here knows an engine, a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -63,6 +64,7 @@ class TokenStream(Struct, frozen=True):
     produced for *this* choice (None when it does not say, or says only a sum over several choices).
     ``rows_missing`` is true when the engine's rows are known not to be one per token (merged rows whose ids could not
     be re-joined, rows swallowed by a parser): such a stream cannot be aligned, and says so instead.
+    ``refused``: the engine says that the model declined (a refusal field or part, a content filter's finish reason).
     """
 
     index: int = 0
@@ -74,6 +76,7 @@ class TokenStream(Struct, frozen=True):
     count: int | None = None
     prompt_ids: tuple[int, ...] | None = None
     rows_missing: bool = False
+    refused: bool = False
 
     @property
     def has_ids(self) -> bool:
@@ -86,11 +89,20 @@ class TokenStream(Struct, frozen=True):
         return any(token.logprob is not None for token in self.tokens)
 
 
+class Score(Struct, frozen=True):
+    """One item's score. ``index``: of the item in the request; ``label``: which of several scores of it (SGLang scores label tokens)."""
+
+    index: int
+    value: float
+    label: int = 0
+
+
 class Reply(Struct, frozen=True):
     """One arm's whole answer to one request: every choice, in index order.
 
     ``error`` is a short machine-readable reason when the reply is not a usable answer (``status_500``, ``not_json``,
     ``stream_error``, ``cut``, ...); then ``choices`` holds what could be read before it.
+    ``vectors``: embeddings, one for each input in the order of the inputs; ``scores``: of reranking and scoring, as listed.
     """
 
     choices: tuple[TokenStream, ...] = ()
@@ -100,3 +112,5 @@ class Reply(Struct, frozen=True):
     model: str | None = None
     system_fingerprint: str | None = None
     error: str | None = None
+    vectors: tuple[Sequence[float], ...] = ()
+    scores: tuple[Score, ...] = ()

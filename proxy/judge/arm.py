@@ -17,9 +17,9 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from engines import alike
 from engines.alike import Known
 from engines.dialect import Answer, Call, Defaults, Dialect, DialectError, Endpoint, Fetch, Json, Scored
+from engines.endpoints import speaking
 from proxy.compare.comparison import Mode
 from proxy.compare.token_stream import Reply
 from proxy.judge import usage
@@ -134,7 +134,7 @@ class Arm:
         if answer.failure is not None and not answer.pieces:
             self._failed(answer.failure)
             return Refused("shadow_error", shed=False)
-        reply = alike.read(dialect, endpoint, body, answer, known)
+        reply = speaking.read(dialect, endpoint, body, answer, known)
         if reply.error is not None:
             self._failed(reply.error)
         return Answered(reply, timing_of(answer, stream=body.get("stream") is True))

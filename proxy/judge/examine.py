@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from engines.alike import Known
 from engines.dialect import Answer
+from engines.endpoints import speaking
 from proxy.compare.comparison import Mode, Source
 from proxy.compare.token_stream import Reply
 from proxy.exchange import Ended, Exchange
@@ -77,8 +78,7 @@ class Examiner:
         if reason is not None or dialect is None:
             then(Mirrored(exchange, asked, reason or "primary_unknown"))
             return
-        temperature = asked.effective_temperature(self.primary.defaults)
-        greedy = temperature is not None and temperature <= dialect.greedy_at
+        greedy = asked.greedy(self.primary.defaults, dialect.greedy_at)
         if greedy and self.running_free:
             free.ask_shadows(exchange, asked, self.primary, self.running_free, then)
         else:
@@ -94,7 +94,7 @@ class Examiner:
         answer = plain(_answer(exchange), self.inflated)
         temperature = asked.effective_temperature(self.primary.defaults)
         context = Context(self.policy, self.primary.footprint, temperature, timing_of(answer, stream=asked.stream))
-        primary = dialect.read(asked.endpoint, asked.body, answer)
+        primary = speaking.read(dialect, asked.endpoint, asked.body, answer)
         if primary.error is not None:
             return self._nothing(asked, "primary_error", context)
         taus = self.noise.taus(asked.model, self.primary.dtype)
@@ -117,6 +117,8 @@ class Examiner:
         return outcome if arm.away is None else replace(instead, shed="shadow_unready")
 
     async def _compare(self, case: Case, mirrored: Mirrored, known: Known) -> tuple[tuple[Outcome, ...], Source]:
+        if not case.asked.endpoint.by_token:
+            return self._compare_whole(case, mirrored), Source.TEXT
         own = sources.own(case.primary, injected=case.exchange.injected)
         complete = own is not None and all(choice.has_ids or not choice.tokens for choice in own.reply.choices)
         replies = free.read_answers(mirrored, self.shadows, known)
@@ -138,6 +140,13 @@ class Examiner:
             forcing = Forcing(case, self.primary, self.shadows, tokens, ask_primary=self.rescore)
             outcomes += await asyncio.gather(*(forcing.outcome(shadow) for shadow in forced))
         return tuple(outcomes), _source(tokens, outcomes)
+
+    def _compare_whole(self, case: Case, mirrored: Mirrored) -> tuple[Outcome, ...]:
+        """Compare replies that have no tokens to speak of: as text, or as numbers."""
+        replies = free.read_answers(mirrored, self.shadows)
+        running = (free.outcome(case, shadow, replies, None, self.primary) for shadow in self.running_free)
+        forced = (free.without_forcing(shadow) for shadow in self.shadows if Mode.FORCED in shadow.modes)
+        return (*running, *forced)
 
     async def _rescore(
         self, case: Case, own: sources.Tokens | None, tokens: sources.Tokens | None

@@ -10,15 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from engines.alike import Known
-from engines.dialect import Answer, Dialect, Json
+from engines.dialect import Answer, Dialect, Endpoint, Json
+from proxy.compare import layers
 from proxy.compare.compare_free import compare_free
 from proxy.compare.comparison import Comparison, Mode, Source
+from proxy.compare.output_shape import with_shapes
+from proxy.compare.ranking import compare_ranking
 from proxy.compare.token_stream import Reply
+from proxy.compare.vectors import compare_vectors
 from proxy.exchange import Exchange
 from proxy.judge import sources, usage
 from proxy.judge.arm import Answered, Arm, Refused
 from proxy.judge.beforehand import beforehand, defaults_findings, remember
 from proxy.judge.case import Case, Got, Mirrored, ShadowArm, sound
+from proxy.judge.expecting import expected
 from proxy.judge.request import Asked
 from proxy.judge.settle import Outcome
 from proxy.judge.shape import shadow_body
@@ -115,22 +120,7 @@ def outcome(case: Case, shadow: ShadowArm, replies: Replies, tokens: Tokens | No
         case Refused(reason):
             return Outcome(name, role, Mode.FREE, incomparable=reason, footprint=shadow.arm.footprint)
         case Answered(reply, timing):
-            own = tokens or Tokens(case.primary, Source.TEXT)
-            doubt, known = beforehand(case.asked, primary, shadow.arm, Mode.FREE)
-            comparison = sound(
-                Mode.FREE,
-                lambda: compare_free(
-                    own.reply,
-                    reply,
-                    source=own.source,
-                    tau=case.taus.free,
-                    greedy=True,
-                    values_incomparable=doubt,
-                    stop=case.asked.stops(),
-                    known=known,
-                ),
-            )
-            remember(shadow.arm, Mode.FREE, doubt, comparison)
+            comparison = sound(Mode.FREE, lambda: _compared(case, shadow, reply, tokens, primary))
             return Outcome(
                 name, role, Mode.FREE, comparison, shadow_reply=reply, timing=timing, footprint=shadow.arm.footprint
             )
@@ -148,3 +138,35 @@ def _sampled(case: Case, shadow: ShadowArm, primary: Arm) -> Outcome:
         evidence={one.name: one.evidence for one in noted},
     )
     return Outcome(shadow.arm.name, shadow.role, Mode.FREE, comparison, footprint=shadow.arm.footprint)
+
+
+def _compared(case: Case, shadow: ShadowArm, reply: Reply, tokens: Tokens | None, primary: Arm) -> Comparison:
+    """Hold a shadow's reply against the primary's, as the route asks for."""
+    asked, arm = case.asked, shadow.arm
+    if asked.endpoint is Endpoint.EMBEDDINGS:
+        return compare_vectors(case.primary, reply)
+    if asked.endpoint in {Endpoint.RERANK, Endpoint.SCORE}:
+        return compare_ranking(case.primary, reply, kind=asked.endpoint.value)
+    own = tokens or Tokens(case.primary, Source.TEXT)
+    doubt: str | None = None
+    known = layers.Known(contexts=(primary.context, arm.context), max_tokens=asked.max_tokens)
+    if asked.endpoint.by_token:
+        doubt, known = beforehand(asked, primary, arm, Mode.FREE)
+    comparison = compare_free(
+        own.reply,
+        reply,
+        source=own.source,
+        tau=case.taus.free,
+        greedy=True,
+        values_incomparable=doubt,
+        stop=asked.stops(),
+        known=known,
+    )
+    remember(arm, Mode.FREE, doubt, comparison)
+    return with_shapes(comparison, own.reply, reply, expected(asked.endpoint, asked.body))
+
+
+def without_forcing(shadow: ShadowArm) -> Outcome:
+    """Settle one shadow's forced mode on a route where nothing can be scored."""
+    arm = shadow.arm
+    return Outcome(arm.name, shadow.role, Mode.FORCED, incomparable="endpoint", footprint=arm.footprint)

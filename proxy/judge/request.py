@@ -14,8 +14,10 @@ from msgspec import Struct
 
 from engines.dialect import Defaults, Endpoint, Json
 from proxy.exchange import Exchange
+from proxy.judge.scope import out_of_scope
 from proxy.ledger.record import RequestFacts
 from proxy.traffic.content_coding import CodingError, decode_body
+from proxy.traffic.routes import route_of
 
 #: orjson reads 1,024 levels and writes 254; only a body with so many brackets can be that deep.
 _DEEP = 250
@@ -67,7 +69,7 @@ class Asked(Struct, frozen=True):
     @property
     def max_tokens(self) -> int | None:
         """The bound on each choice's length, None where the client set none."""
-        for key in ("max_completion_tokens", "max_tokens"):
+        for key in ("max_completion_tokens", "max_tokens", "max_output_tokens"):
             value = self.body.get(key)
             if isinstance(value, int) and not isinstance(value, bool):
                 return value
@@ -81,14 +83,23 @@ class Asked(Struct, frozen=True):
     @property
     def logprobs(self) -> bool:
         """Whether the client asked for logprobs itself."""
-        value = self.body.get("logprobs")
+        value = self.body.get("logprobs") if self.endpoint.by_token else None
         return value is True or (isinstance(value, int) and self.endpoint is Endpoint.COMPLETIONS)
 
     def effective_temperature(self, defaults: Defaults) -> float | None:
-        """What the engine used: the client's value, else the engine's default; None when neither is known."""
+        """What the engine used: the client's value, else the engine's default; None when neither is known, and where nothing is drawn."""
+        if not self.endpoint.generates:
+            return None
         if self.temperature is not None or not self.temperature_known:
             return self.temperature
         return defaults.temperature
+
+    def greedy(self, defaults: Defaults, greedy_at: float) -> bool:
+        """Whether the same request gives the same reply, but for noise: drawn greedily, or not drawn at all (embeddings, scores)."""
+        if not self.endpoint.generates:
+            return True
+        temperature = self.effective_temperature(defaults)
+        return temperature is not None and temperature <= greedy_at
 
     def unfiltered(self, defaults: Defaults) -> bool:
         """Whether the engine drew from its own distribution as it is: temperature 1, nothing cut, penalised, biased or prescribed.
@@ -114,18 +125,12 @@ class Asked(Struct, frozen=True):
         return plain and not bound and self.effective_temperature(defaults) == 1.0
 
     def out_of_scope(self) -> str | None:
-        """What makes a reply something else than one continuation of its prompt, token after token; None when nothing does."""
-        if self.body.get("echo"):
-            return "echo"  # the prompt stands among the output's rows
-        if self.body.get("suffix"):
-            return "infill"
-        if self.body.get("use_beam_search") or (self.body.get("best_of") or 1) != 1:
-            return "search"  # the tokens are those of a search, not of one step after another
-        return None
+        """Why no other engine's reply can be held against this one's, a bounded label; None when nothing is in the way."""
+        return out_of_scope(self.endpoint, self.body)
 
     def stops(self) -> tuple[str, ...]:
         """The request's stop strings."""
-        stop = self.body.get("stop")
+        stop = self.body.get("stop_sequences" if self.endpoint is Endpoint.MESSAGES else "stop")
         if isinstance(stop, str):
             return (stop,)
         return tuple(text for text in stop if isinstance(text, str)) if isinstance(stop, list) else ()
@@ -184,12 +189,9 @@ def read_body(exchange: Exchange, cap: int) -> Json:
 
 
 def endpoint_of(path: str) -> Endpoint:
-    """The route class of a raw path, whatever prefix stands before it."""
-    if path.endswith("/chat/completions"):
-        return Endpoint.CHAT
-    if path.endswith("/completions"):
-        return Endpoint.COMPLETIONS
-    return Endpoint.OTHER
+    """The route class of a raw path, whatever prefix stands before it: the live path's own, where it is inference."""
+    route = route_of(path.encode("latin-1", "replace"))
+    return Endpoint(route.endpoint) if route.mirrored else Endpoint.OTHER
 
 
 def asked(endpoint: Endpoint, path: str, body: Json) -> Asked:

@@ -2,7 +2,8 @@
 
 House rules. Pure; never mutates what it is given. The declared changes are: the model's name at the shadow, no field that
 stores or identifies (``store``, ``user``, ``metadata``, ``safety_identifier``, ``prompt_cache_key``, ``service_tier``), the primary's sampling defaults made explicit where
-the client left them out, fields under the shadow's own names, and what the shadow's dialect adds to be told logprobs and ids. The primary's own request is never touched.
+the client left them out, fields under the shadow's own names, what the shadow's dialect adds to be told logprobs and ids, and ``store: false`` on
+``/v1/responses``, where leaving it out means true. The primary's own request is never touched.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engines.dialect import Defaults, Dialect, Endpoint, Json
+from engines.endpoints import speaking
 from proxy.judge.request import Asked
 
 #: Never sent twice: side effects at a provider, or a person's identity.
-WITHHELD = frozenset({"store", "user", "metadata", "safety_identifier", "prompt_cache_key", "service_tier"})
+WITHHELD = frozenset({
+    "store", "user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier", "previous_response_id", "conversation",
+})  # fmt: skip
 
 #: Sampling values that change nothing.
 NEUTRAL: Mapping[str, float] = {
@@ -68,9 +72,10 @@ def shadow_body(
         del body[key]
     if "model" in body:
         body["model"] = models.get(asked.model, asked.model)
-    _rename(body, dialect.name)
-    _make_explicit(body, asked, defaults, own or Defaults(), dialect.name)
-    return dialect.ask(asked.endpoint, body, top_logprobs)
+    if asked.endpoint.generates:
+        _rename(body, dialect.name)
+        _make_explicit(body, asked, defaults, own or Defaults(), dialect.name)
+    return speaking.ask(dialect, asked.endpoint, body, top_logprobs)
 
 
 def _rename(body: Json, dialect: str) -> None:
@@ -87,8 +92,11 @@ def _make_explicit(body: Json, asked: Asked, defaults: Defaults, own: Defaults, 
     if (asked.effective_temperature(defaults) or 0.0) > 0:  # greedy decoding looks at no filter
         names += ["top_p", "top_k", "min_p"]
     # Some engines mistreat a penalty that does nothing: it is said only to one that would not do nothing by itself.
-    names += [name for name in _PENALTIES if getattr(defaults, name) not in (None, getattr(own, name) or NEUTRAL[name])]
-    if asked.max_tokens is None:
+    if asked.endpoint.by_token:  # no other route has penalties
+        names += [
+            name for name in _PENALTIES if getattr(defaults, name) not in (None, getattr(own, name) or NEUTRAL[name])
+        ]
+    if asked.endpoint.by_token and asked.max_tokens is None:
         names.append("max_tokens_chat" if asked.endpoint is Endpoint.CHAT else "max_tokens_completions")
     for name in names:
         field, value = spelled(dialect, name), getattr(defaults, name)

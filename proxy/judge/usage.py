@@ -10,7 +10,9 @@ import re
 from collections.abc import Sequence
 
 _TAIL = 2048  # OpenAI's longest usage block (with details of both kinds) is 400 bytes, and engines put a few hundred after it
-_NAMES = b'"prompt_tokens"', b'"completion_tokens"'
+#: Of chat, completions and embeddings; of ``/v1/responses`` and ``/v1/messages``.
+_PROMPT = b'"prompt_tokens"', b'"input_tokens"'
+_COMPLETION = b'"completion_tokens"', b'"output_tokens"'
 _VALUE = re.compile(rb" ?: ?([0-9]{1,15})\b")
 
 
@@ -21,13 +23,17 @@ def reported(pieces: Sequence[tuple[int, bytes]]) -> tuple[int | None, int | Non
         if len(tail) >= _TAIL:
             break
         tail = piece[-_TAIL:] + tail
-    return _last(_NAMES[0], tail), _last(_NAMES[1], tail)
+    return _first_known(_PROMPT, tail), _first_known(_COMPLETION, tail)
 
 
 def completion(pieces: Sequence[tuple[int, bytes]]) -> int:
     """Return the completion tokens as reported, else the events of the stream: engines send about one a token. 0 where there is neither."""
     said = reported(pieces)[1]
     return sum(piece.count(b"data:") for _, piece in pieces) if said is None else said
+
+
+def _first_known(names: tuple[bytes, ...], tail: bytes) -> int | None:
+    return next((value for name in names if (value := _last(name, tail)) is not None), None)
 
 
 def _last(name: bytes, tail: bytes) -> int | None:

@@ -3,8 +3,8 @@
 House rules. Pure, and decided on the raw path: nothing is decoded or normalised, so that what is not recognised as it stands is passed
 through and never mirrored. Mirroring the wrong route (weights, cache flush, model load) would do harm; missing one loses a sample.
 
-Engines serve the same routes below a prefix (Azure deployments, gateways) and some without ``/v1`` (llama.cpp ``/chat/completions``, vLLM
-``/score`` and ``/rerank``, ``/v2/rerank``), hence the match on the end of the path. ``/responses`` and ``/messages`` count only as
+Engines serve the same routes below a prefix (Azure deployments, gateways) and some without ``/v1`` (llama.cpp ``/chat/completions`` and
+``/reranking``, vLLM ``/score`` and ``/rerank``, ``/v2/rerank``), hence the match on the end of the path. ``/responses`` and ``/messages`` count only as
 ``/v1/responses`` and ``/v1/messages``: elsewhere these words name other things.
 """
 
@@ -49,6 +49,7 @@ _ENDINGS = (
     (b"/v1/messages", _inference("messages")),
     (b"/embeddings", _inference("embeddings")),
     (b"/rerank", _inference("rerank")),
+    (b"/reranking", _inference("rerank")),
     (b"/score", _inference("score")),
     (b"/tokenize", _TOKENIZE),
     (b"/detokenize", _TOKENIZE),
