@@ -176,6 +176,11 @@ class RankingComparison(Struct, frozen=True):
     only_primary: int = 0
     only_shadow: int = 0
 
+    @property
+    def order_differs(self) -> bool:
+        """Whether a client would see another order, or other items."""
+        return self.first_difference is not None or self.only_primary > 0 or self.only_shadow > 0
+
 
 class ChoiceComparison(Struct, frozen=True):
     """One choice (token stream) held against its counterpart.
@@ -273,13 +278,8 @@ class Comparison(Struct, frozen=True):
         if self.vectors:
             return "measured" if any(one.element_error for one in self.vectors) else "identical"
         if self.ranking is not None:
-            return _ranking_outcome(self.ranking)
+            moved = "measured" if any(self.ranking.score_errors) else "identical"
+            return "diverged" if self.ranking.order_differs else moved
         if any(choice.diverged for choice in self.choices):
             return "diverged"
         return "identical" if all(choice.identical for choice in self.choices) else "censored"
-
-
-def _ranking_outcome(ranking: RankingComparison) -> str:
-    if ranking.first_difference is not None or ranking.only_primary or ranking.only_shadow:
-        return "diverged"
-    return "measured" if any(ranking.score_errors) else "identical"

@@ -17,6 +17,7 @@ from proxy.compare import distance
 from proxy.compare.comparison import ChoiceComparison, Comparison, FlipClass, Mode, Pick
 from proxy.compare.hazard import Exposure, intervals, per_thousand
 from proxy.compare.quantile import distribution, quantile
+from proxy.compare.summary_outputs import summarise_outputs
 
 Summary = dict[str, Any]
 _Ties = tuple[int, int, dict[str, int]]  # positions, ties, picks
@@ -43,6 +44,7 @@ def summarise_free(
         "incomparable": _reasons(comparisons),
         "identical": sum(one.outcome == "identical" for one in made),
         "censored": sum(one.outcome == "censored" for one in made),
+        "measured": sum(one.outcome == "measured" for one in made),
         "by_text": sum(any(choice.by_text for choice in one.choices) for one in made),
         "tokens_compared": sum(choice.compared for choice in choices),
         "exposed_tokens": sum(choice.exposed for choice in choices),
@@ -56,7 +58,7 @@ def summarise_free(
     hazard = _hazard(comparisons, conversations, control, control_conversations)
     if hazard:
         summary["hazard_per_1000_tokens"] = hazard
-    return summary | _near_tie(made) | _expected(made) | _values(made)
+    return summary | _near_tie(made) | _expected(made) | _values(made) | summarise_outputs(made)
 
 
 def summarise_forced(comparisons: Sequence[Comparison]) -> Summary:

@@ -131,3 +131,18 @@ def positions(numbers: Numbers) -> str:
     """Return the tokens compared, and of how many where an engine scored a sample of each reply."""
     compared, found = number(numbers["tokens_compared"]), numbers.get("positions")
     return compared if found is None or found["scored"] >= found["of"] else f"{compared} of {number(found['of'])}"
+
+
+def worth(block: str, *path: str) -> Cell:
+    """Make the cell of how many of what should be JSON are valid in each arm: "primary 9 of 10, shadow 7 of 10"."""
+
+    def cell(numbers: Numbers) -> str:
+        found: Any = numbers.get(block)
+        for key in path:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        if not found:
+            return ABSENT
+        arms = ((arm, found.get(arm) or {}) for arm in ("primary", "shadow"))
+        return "\n".join(f"{arm} {share(counts.get('valid', 0), sum(counts.values()))}" for arm, counts in arms)
+
+    return cell

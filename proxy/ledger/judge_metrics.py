@@ -23,6 +23,7 @@ from proxy.compare.summary import flip_positions, value_pairs
 from proxy.config import Config
 from proxy.ledger import labels
 from proxy.ledger.metrics import ENGINE_FIELDS
+from proxy.ledger.output_metrics import observe_outputs
 from proxy.ledger.record import Record
 from proxy.ledger.series import Exemplar, Series
 from proxy.ledger.stack import stack_differences
@@ -204,6 +205,7 @@ class JudgeMetrics:
         for choice in comparison.choices:
             self._ties(shadow, mode, choice)
         self._values(record, now)
+        observe_outputs(self._series, record, exemplar)
         if comparison.mode is Mode.FREE:
             for choice in comparison.choices:
                 self._running(record, model, choice, exemplar)

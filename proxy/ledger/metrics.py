@@ -1,8 +1,8 @@
 """Every metric that Parhelion exports, declared once: name, type, labels, unit, buckets, what it says and why it is there.
 
 House rules. A metric is declared here when something sets it, not before: the judgement (``verdict``, ``log_e_value``,
-``conversations_needed``, ``noise_floor``, ``drift_log_e``) and ``reasoning_length_ratio``
-come with the code that does. Names and labels are the contract of dashboards and alerts: add, never rename. Labels
+``conversations_needed``, ``noise_floor``, ``drift_log_e``)
+comes with the code that does. Names and labels are the contract of dashboards and alerts: add, never rename. Labels
 are bounded by construction (``labels.py``); ``model`` stands only where a panel divides by model, because it multiplies series.
 ``arm`` is ``primary`` or a shadow's name. Units are base units; a name ends in its unit.
 """
@@ -52,6 +52,8 @@ _POSITIONS = (
     4096.0,
     16384.0,
 )  # powers of 4, as OpenTelemetry's token metrics
+_DISTANCES = (0.0, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)  # between directions, at most 2
+_ERRORS = (0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 _RATIOS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0, 1.01, 1.1, 1.25, 1.5, 2.0, 4.0)
 # vLLM's edges of the metrics of the same names, so that panels of both overlay.
 _FIRST_TOKEN = (
@@ -150,6 +152,19 @@ _REQUESTS = (
     _counter("judge", "findings_total", ("shadow", "finding"), "Findings by name.", "layers of difference that explain drift"),
 )  # fmt: skip
 
+_OUTPUTS = (
+    _histogram("judge", "reasoning_length_ratio", ("shadow",), "Code points of the shadow's reasoning per code point of the primary's.", "longer thinking costs more, and a parser that loses it shows as 0", buckets=_RATIOS),
+    _counter("judge", "tool_triggers_total", ("shadow", "called"), "Replies to requests that offer tools, by who called one: both, primary, shadow, neither.", "F1 = 2 both / (2 both + primary + shadow)"),
+    _counter("judge", "tool_calls_judged_total", ("shadow", "arm", "validity"), "Tool calls of each arm, by what their arguments are worth against the tool's own schema.", "arguments that a program cannot use"),
+    _counter("judge", "json_replies_total", ("shadow", "arm", "validity"), "Replies of each arm to requests for JSON, by what they are worth against the request's schema.", "guided decoding that does not guide"),
+    _counter("judge", "refusals_total", ("shadow", "arm"), "Replies in which an engine says that the model declined.", "another safety setting"),
+    _histogram("judge", "embedding_cosine_distance", ("shadow",), "1 minus the cosine between both arms' embeddings of one input.", "whether an index must be built anew", buckets=_DISTANCES),
+    _histogram("judge", "embedding_element_error", ("shadow",), "Largest absolute difference of one element of an embedding.", "tells scaling and rounding from another direction", buckets=_ERRORS),
+    _counter("judge", "rankings_compared_total", ("shadow",), "Rerank and score replies compared.", "denominator of the next"),
+    _counter("judge", "rank_order_mismatches_total", ("shadow",), "Rerank and score replies that give another order or other items.", "functional difference"),
+    _histogram("judge", "score_error", ("shadow",), "Absolute difference of an item's score.", "size of the numeric drift of rankers", buckets=_ERRORS),
+)  # fmt: skip
+
 _STACK = (
     _gauge("judge", "engine_info", ("arm", *ENGINE_FIELDS), "1 for the stack of each arm.", "numbers belong to a stack"),
     _gauge("judge", "footprint_differences", ("shadow",), "Fields in which a shadow's stack is known to differ from the primary's.", "what else was changed"),
@@ -167,5 +182,5 @@ _STACK = (
     _gauge("admin", "judge_snapshot_age_seconds", (), "Age of the judge's last word; it speaks every second.", "a dead or hung judge leaves its last numbers"),
 )  # fmt: skip
 
-METRICS: tuple[Metric, ...] = _LIVE_PATH + _MIRROR + _TOKENS + _REQUESTS + _STACK
+METRICS: tuple[Metric, ...] = _LIVE_PATH + _MIRROR + _TOKENS + _REQUESTS + _OUTPUTS + _STACK
 BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}

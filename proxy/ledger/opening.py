@@ -98,13 +98,15 @@ def _left(free: Numbers) -> str:
     parts: list[str] = []
     if free["censored"]:
         parts.append(f"{free['censored']:,} more as far as both went")
+    if free.get("measured"):
+        parts.append(f"{free['measured']:,} gave numbers, whose distance is below")
     if free["by_text"]:
         parts.append(f"{free['by_text']:,} of the {free['requests']:,} compared as text alone")
     return f" ({', '.join(parts)})" if parts else ""
 
 
 def _differing(free: Numbers) -> int:
-    return int(free["requests"] - free["identical"] - free["censored"])
+    return int(free["requests"] - free["identical"] - free["censored"] - free.get("measured", 0))
 
 
 def _floor(name: str, free: Numbers, floor: Numbers) -> str:

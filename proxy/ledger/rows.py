@@ -27,6 +27,21 @@ def _classes(key: str) -> tuple[Row, ...]:
     return tuple(Row(f"  {kind.replace('_', ' ')}", cells.at(key, kind)) for kind in kinds)
 
 
+def _called(tools: Numbers | None) -> str:
+    if not tools:
+        return cells.ABSENT
+    called = tools["called"]
+    return f"{called['both']:,} / {called['primary'] + called['shadow']:,} / {called['neither']:,}"
+
+
+def _ordered(kind: str) -> Cell:
+    def cell(numbers: Numbers) -> str:
+        block = numbers.get(kind)
+        return cells.share(block["order_mismatches"], block["requests"]) if block else cells.ABSENT
+
+    return cell
+
+
 _VALUES = (
     Row("logprob error: median", cells.at("logprob_error_nats", "median"),
         "logprob error: how far the shadow's logprob of the same token is from the primary's, in nats, either way"),
@@ -45,11 +60,41 @@ _ENDS = (
     Row("in flight", cells.at("in_flight"), quiet=True),
 )  # fmt: skip
 
+_OUTPUTS = (
+    Row("tools offered", cells.at("tools", "offered"),
+        "tools offered: replies that came to their own end; of the arguments, those that fit the tool's own schema"),
+    Row("  both / one / neither call", lambda numbers: _called(numbers.get("tools"))),
+    Row("  trigger F1", cells.at("tools", "trigger_f1"),
+        "trigger F1: whether the shadow calls a tool exactly when the primary does; 1 when it always does"),
+    Row("  valid arguments", cells.worth("tools", "calls")),
+    Row("JSON replies that fit", cells.worth("json"), "fit: one JSON value, of the schema that the request asks for where it names one"),
+    Row("reasoning length ratio", cells.at("reasoning", "length_ratio", "median"),
+        "reasoning length ratio: the shadow's reasoning for each code point of the primary's, the median"),
+    Row("refusals", cells.several("refusals", "both", "primary", "shadow"), "refusals: by both / by the primary alone / by the shadow alone"),
+    Row("embeddings compared", cells.at("embeddings", "vectors")),
+    Row("  cosine distance: median", cells.at("embeddings", "cosine_distance", "median"),
+        "cosine distance: 1 minus the cosine of the angle between both arms' vectors of one input"),
+    Row("    max", cells.at("embeddings", "cosine_distance", "max")),
+    Row("  largest element error", cells.at("embeddings", "element_error", "max")),
+    *(
+        row
+        for kind in ("rerank", "score")
+        for row in (
+            Row(f"{kind}: other order", _ordered(kind),
+                "other order: replies whose scores give the items another order, or that list other items"),
+            Row("  score error: median", cells.at(kind, "score_error", "median")),
+            Row("    max", cells.at(kind, "score_error", "max")),
+        )
+    ),
+)  # fmt: skip
+
 FREE = (
     Row("requests compared", cells.at("requests")),
     Row("  identical replies", cells.counted("identical", "requests")),
     Row("  same until cut", cells.at("censored"),
         "same until cut: nothing differed until one reply was cut or hit a limit", quiet=True),
+    Row("  numbers that differ", cells.at("measured"),
+        "numbers that differ: embeddings, and scores that give the same order: how far apart is below", quiet=True),
     Row("  as text alone", cells.at("by_text"),
         "as text alone (by_text): one side named no tokens, so the texts were compared; such a difference has no position", quiet=True),
     Row("tokens compared", cells.at("tokens_compared")),
@@ -65,6 +110,7 @@ FREE = (
     Row("expected of noise", cells.at("expected_flips", "sum"),
         "expected of noise: how many the control's own noise makes at the primary's gaps"),
     *_VALUES,
+    *_OUTPUTS,
     *_ENDS,
 )  # fmt: skip
 

@@ -92,6 +92,7 @@ def test_what_was_not_measured_is_absent():
         "incomparable": {},
         "identical": 0,
         "censored": 0,
+        "measured": 0,
         "by_text": 0,
         "tokens_compared": 0,
         "exposed_tokens": 0,

@@ -16,6 +16,7 @@ DIALECTS = {
     "llama.cpp-f32": "llama_cpp",
     "transformers-serve-fp32": "transformers",
 }
+ENDINGS = {"completions": Endpoint.COMPLETIONS}
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Case:
     def endpoint(self):
         if self.path.endswith("/chat/completions"):
             return Endpoint.CHAT
-        return Endpoint.COMPLETIONS if self.path.endswith("/completions") else Endpoint.OTHER
+        last = self.path.rpartition("/")[2]
+        return Endpoint(last) if last in {one.value for one in Endpoint} else ENDINGS.get(last, Endpoint.OTHER)
 
     def __str__(self):
         return f"{self.folder}/{self.name}"
@@ -63,7 +65,7 @@ ALL = [
     load(file.parent.name, file.name.removesuffix(".headers.json"))
     for file in sorted(RECORDED.glob("*/*.headers.json"))
 ]
-REPLIES = [case for case in ALL if case.endpoint is not Endpoint.OTHER]
+REPLIES = [case for case in ALL if case.endpoint.by_token]
 
 
 def pytest_generate_tests(metafunc):

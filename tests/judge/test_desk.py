@@ -37,7 +37,7 @@ def config(tmp_path: Path, sampling: Sampling = EVERYTHING) -> Config:
 
 def exchange(body: bytes = b"{}", *, offered: bool = False, u: float | None = 0.5) -> Exchange:
     return Exchange(
-        "x", "t0", 0.0, u, "POST", "/v1/embeddings", (), body, 200, (), (), 0, 0, Ended.COMPLETE, offered=offered
+        "x", "t0", 0.0, u, "POST", "/classify", (), body, 200, (), (), 0, 0, Ended.COMPLETE, offered=offered
     )  # fmt: skip
 
 

@@ -305,7 +305,7 @@ def test_another_chat_template_is_a_finding_and_no_divergence() -> None:
         ({"status": 500}, "primary_error"),
         ({"pieces": ((1, b"<html>"),)}, "primary_error"),
         ({"request_body": b"{"}, "request_not_json"),
-        ({"target": "/v1/embeddings"}, "endpoint"),
+        ({"target": "/classify"}, "endpoint"),
         ({"request_body": b'{"prompt": "x", "echo": true}', "target": "/v1/completions"}, "echo"),
         ({"request_body": b'{"prompt": "x", "suffix": "y"}', "target": "/v1/completions"}, "infill"),
         ({"request_body": b'{"prompt": "x", "best_of": 3}', "target": "/v1/completions"}, "search"),

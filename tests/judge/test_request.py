@@ -29,7 +29,8 @@ def chat(**fields: object) -> dict[str, object]:
         ("/v1/chat/completions", Endpoint.CHAT),
         ("/team/a/v1/chat/completions", Endpoint.CHAT),
         ("/v1/completions", Endpoint.COMPLETIONS),
-        ("/v1/embeddings", Endpoint.OTHER),
+        ("/v1/embeddings", Endpoint.EMBEDDINGS),
+        ("/classify", Endpoint.OTHER),
         ("/v1/chat/completions/batch", Endpoint.OTHER),
     ],
 )
@@ -129,7 +130,7 @@ def test_what_is_no_json_object_is_said_so(body: bytes) -> None:
 
 def test_other_routes_are_named() -> None:
     with pytest.raises(Unreadable, match="endpoint"):
-        read_request(exchange(b"{}", "/v1/embeddings"), 1000)
+        read_request(exchange(b"{}", "/classify"), 1000)
 
 
 json = st.recursive(

@@ -18,6 +18,7 @@ from proxy.traffic.routes import route_of
         ("/v1/messages", "messages", True, False),
         ("/v1/embeddings", "embeddings", True, False),
         ("/v2/rerank", "rerank", True, False),
+        ("/v1/reranking", "rerank", True, False),
         ("/score", "score", True, False),
         ("/tokenize", "tokenize", False, False),
         ("/detokenize", "tokenize", False, False),
