@@ -111,6 +111,15 @@ def comparison(examined: Examined, shadow: str) -> Any:
     return found.comparison
 
 
+def why(examined: Examined, mode: Mode) -> set[str | None]:
+    """The reasons of all shadows in one mode."""
+    return {
+        one.incomparable or (one.comparison.incomparable if one.comparison else None)
+        for one in examined.outcomes
+        if one.mode is mode
+    }
+
+
 CASES = [
     ("responses", {"model": "m", "input": "x", "temperature": 0}, response("Hello"), response("Hullo"), "diverged"),
     (
@@ -176,8 +185,8 @@ def test_a_shadow_gets_the_clients_body_less_what_stores_or_identifies(endpoint,
 def test_what_is_not_mirrored_says_why_and_asks_nobody(endpoint, body, reason):
     reply = (response if endpoint == "responses" else message)("Hello")
     _, examined, shadows = examine(endpoint, body, reply, reply)
-    assert [one.incomparable for one in examined.outcomes if one.mode is Mode.FREE] == [reason, reason]
-    forced = {one.incomparable for one in examined.outcomes if one.mode is Mode.FORCED}
+    assert why(examined, Mode.FREE) == {reason}
+    forced = why(examined, Mode.FORCED)
     assert forced == {"endpoint" if reason == "sampled" else reason}
     assert shadows.got == {"candidate": [], "control": []}
 
