@@ -83,7 +83,7 @@ def _asked(engine: Engine, body: Json, *, chat: bool) -> Asked:
     wanted = asked(engine.script, HABITS, given, chat=chat)
     if wanted.n > 1:
         raise Refused("Only one completion choice is allowed")
-    return replace(wanted, top=wanted.top or None) if not chat else wanted
+    return replace(wanted, top=wanted.top or None)  # none asked for is none given
 
 
 def _silent(asked: Asked, step: Step) -> bool:

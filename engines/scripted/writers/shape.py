@@ -33,7 +33,7 @@ class Shape:
 
     ``rows``: a choice's ``logprobs`` from its steps. ``choice``, ``reply``, ``chunk`` and ``event``: fields of its own on a whole choice, a whole reply, a choice of an
     event, an event (which is the ``first``, a ``token``, the ``last`` or the one of ``usage``); ``chunk`` is handed the prompt with a choice's first token. ``first``: the delta of a chat's first event. ``apart``: the finish reason comes in an event of its own. ``silent``: whether a
-    token gets no event. ``absent``: ``logprobs`` and null fields are left out where there is nothing.
+    token gets no event. ``absent``: there is no key ``logprobs`` where there are none; ``lean``: events hold no nulls.
     """
 
     rows: Callable[[Engine, Asked, Sequence[Step], int], Json | None]
@@ -47,6 +47,7 @@ class Shape:
     apart: bool = False
     silent: Callable[[Asked, Step], bool] = eaten
     absent: bool = False
+    lean: bool = False
 
 
 def head(engine: Engine, asked: Asked, kind: str) -> Json:
@@ -171,9 +172,9 @@ def _delta(shape: Shape, step: Step, before: int) -> Json:
 
 def _chunk(shape: Shape, place: int, delta: Json, rows: Json | None, finish: str | None, extra: Json) -> Json:
     chunk: Json = {"index": place, **delta}
-    if rows is not None or not shape.absent:
+    if rows is not None or not (shape.absent or shape.lean):
         chunk["logprobs"] = rows
-    if finish is not None or not shape.absent:
+    if finish is not None or not shape.lean:
         chunk["finish_reason"] = finish
     return {**chunk, **extra}
 
@@ -213,7 +214,7 @@ def add_row(engine: Engine, asked: Asked, lists: Json, token: int, row: Row | No
     lists["text_offset"].append(offset)
     lists["tokens"].append(_label(engine, token, asked))
     lists["token_logprobs"].append(None if row is None else row.logprob)
-    if row is None or not asked.top:
+    if row is None:
         lists["top_logprobs"].append(None)
         return
     best: Json = {_label(engine, row.id, asked): row.logprob}

@@ -79,11 +79,12 @@ def _echoed(engine: Engine, asked: Asked, said: Said) -> Json:
 
 
 def _scored(engine: Engine, asked: Asked, prompt: tuple[int, ...]) -> list[Json | None] | None:
-    if asked.scored is None:
+    wanted = asked.top if asked.echo and asked.scored is None else asked.scored
+    if wanted is None:
         return None
     return [
         None if row is None else {str(one): _ranked(engine, one, value, rank) for one, value, rank in _ranks(row)}
-        for row in scored(engine.toy, prompt, asked.scored)
+        for row in scored(engine.toy, prompt, wanted)
     ]
 
 
@@ -133,7 +134,8 @@ def _event(engine: Engine, asked: Asked, at: str) -> Json:
     return {"system_fingerprint": _fingerprint(engine)} if ends else {}
 
 
-def _check(asked: Asked) -> None:
+def check(asked: Asked) -> None:
+    """Refuse what is refused here. Raises Refused."""
     if asked.stream and asked.scored is not None:
         raise Refused("prompt_logprobs are not available when stream is true", param="prompt_logprobs")
 
@@ -172,6 +174,12 @@ def _metrics(engine: Engine, _: Query) -> Whole:
     return Whole(f"# TYPE vllm:cache_config_info gauge\nvllm:cache_config_info{{{labels}}} 1.0\n")
 
 
+def _refuse(refused: Refused) -> Json:
+    """Write an error; FastAPI's own where no route was found."""
+    routed = refused.param is not None or refused.status not in (404, 405)
+    return openai.refuse(refused) if routed else {"detail": refused.message}
+
+
 CHAT = Shape(
     rows=chat_rows,
     reasoning="reasoning",
@@ -190,14 +198,14 @@ WRITER = Writer(
     HABITS,
     {
         **openai.routes(HABITS, CHAT, COMPLETIONS, "vllm"),
-        "POST /v1/chat/completions": openai.generating(True, HABITS, CHAT, _check),
-        "POST /v1/completions": openai.generating(False, HABITS, COMPLETIONS, _check),
+        "POST /v1/chat/completions": openai.generating(True, HABITS, CHAT, check),
+        "POST /v1/completions": openai.generating(False, HABITS, COMPLETIONS, check),
         "GET /v1/models": _models,
         "GET /version": openai.constant({"version": _VERSION}),
         "GET /metrics": _metrics,
         "POST /tokenize": tokenize,
         "POST /detokenize": detokenize,
     },
-    openai.refuse,
+    _refuse,
     {"server": "uvicorn"},
 )
