@@ -52,6 +52,27 @@ def serving(module: str, *words: str) -> Iterator[str]:
 
 
 @contextmanager
+def scripted(dialect: str, script: Path | None = None) -> Iterator[str]:
+    """A scripted engine as a user would start it; its base URL."""
+    words = ["engine", "scripted", "--dialect", dialect, "--port", "0", *(["--script", str(script)] if script else [])]
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "proxy.cli", *words],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert process.stdout is not None
+    try:
+        said = process.stdout.readline().decode()
+        assert " ready: http://" in said, said
+        yield said.split(" ready: ")[1].split()[0]
+    finally:
+        process.terminate()
+        process.wait(20)
+        process.stdout.close()
+
+
+@contextmanager
 def parhelion(directory: Path, engine: str, shadows: list[dict[str, Any]], **settings: Any) -> Iterator[ProxyProcess]:
     """A running proxy on free ports, mirroring everything."""
     whole = {

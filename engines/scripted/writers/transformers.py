@@ -48,6 +48,7 @@ _KNOWN = frozenset(
         "response_format",
         "metadata",
         "store",
+        "echo",
         "service_tier",
         "reasoning_effort",
         "modalities",
