@@ -27,7 +27,7 @@ def values_incomparable(primary_mode: str | None, shadow_mode: str | None, *, un
     """Say why logprob values may not be set against each other: ``logprob_mode``, or None when they may.
 
     A mode is "raw", "processed" or anything else an engine documents; None and "unknown" are never equal to anything.
-    ``unfiltered``: effective temperature 1, no top-p, top-k, min-p, penalties, bias or grammar; then raw and processed
+    ``unfiltered``: effective temperature 1 and no top-p, top-k, min-p, or greedy; no penalties, bias or grammar; then raw and processed
     logprobs are the same numbers.
     """
     known = primary_mode not in (None, "unknown") and shadow_mode not in (None, "unknown")

@@ -34,13 +34,11 @@ class Other(NamedTuple):
     shadow: float
 
 
-def beforehand(
-    asked: Asked, primary: Arm, arm: Arm, mode: Mode, *, unfiltered: bool = False
-) -> tuple[str | None, Known]:
+def beforehand(asked: Asked, primary: Arm, arm: Arm, mode: Mode) -> tuple[str | None, Known]:
     """Return why the arms' values may not be compared (None: they may), and what the comparison should know."""
     noted = list(defaults_findings(asked, primary.defaults, arm)) if mode is Mode.FREE else []
     modes = primary.logprob_mode, arm.logprob_mode
-    reason = values_incomparable(*modes, unfiltered=unfiltered)
+    reason = values_incomparable(*modes, unfiltered=asked.unprocessed(primary.defaults))
     if reason is not None:
         if modes != ("unknown", "unknown"):
             noted.append(Found(LOGPROB_MODE, {"primary": modes[0], "shadow": modes[1]}))

@@ -61,7 +61,7 @@ class Forcing:
                 return Outcome(arm.name, shadow.role, Mode.FORCED, shed=error.reason)
             return Outcome(arm.name, shadow.role, Mode.FORCED, incomparable=error.reason, footprint=arm.footprint)
         case, own = self.case, tokens
-        reason, known = beforehand(case.asked, self.primary, arm, Mode.FORCED, unfiltered=case.unfiltered)
+        reason, known = beforehand(case.asked, self.primary, arm, Mode.FORCED)
         comparison = sound(
             Mode.FORCED,
             lambda: compare_forced(

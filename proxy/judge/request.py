@@ -106,23 +106,28 @@ class Asked(Struct, frozen=True):
 
         Unknown defaults count as filters: then k3 is a score and not an estimate of a KL (statistics: only then is it one).
         """
-        body = self.body
-        neutral = {
-            "top_p": (1.0, defaults.top_p),
-            "top_k": (0, defaults.top_k),
-            "min_p": (0.0, defaults.min_p),
-            "presence_penalty": (0.0, 0.0),
-            "frequency_penalty": (0.0, 0.0),
-            "repetition_penalty": (1.0, 1.0),
-        }
-        plain = all(
-            (body[key] if body.get(key) is not None else default) == value for key, (value, default) in neutral.items()
+        cuts = (("top_p", 1.0, defaults.top_p), ("top_k", 0, defaults.top_k), ("min_p", 0.0, defaults.min_p))
+        whole = all(
+            (self.body[key] if self.body.get(key) is not None else default) == value for key, value, default in cuts
         )
-        bound = any(
-            body.get(key)
+        return whole and self._unbent() and self.effective_temperature(defaults) == 1.0
+
+    def unprocessed(self, defaults: Defaults) -> bool:
+        """Whether raw and processed logprobs are the same numbers: drawn as ``unfiltered`` says, or greedy without penalties, bias and grammar.
+
+        A greedy request has no temperature, and engines that report processed values (SGLang, TGI, vLLM when started so) neither scale nor cut those of one.
+        """
+        greedy = self.effective_temperature(defaults) == 0.0 and self._unbent()
+        return greedy or self.unfiltered(defaults)
+
+    def _unbent(self) -> bool:
+        """Whether nothing is penalised, biased or prescribed."""
+        neutral = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0}
+        plain = all(self.body.get(key) is None or self.body[key] == value for key, value in neutral.items())
+        return plain and not any(
+            self.body.get(key)
             for key in ("logit_bias", "response_format", "guided_json", "structured_outputs", "grammar", "tools")
         )
-        return plain and not bound and self.effective_temperature(defaults) == 1.0
 
     def out_of_scope(self) -> str | None:
         """Why no other engine's reply can be held against this one's, a bounded label; None when nothing is in the way."""

@@ -91,9 +91,24 @@ def test_equal_and_unknown_engines_have_nothing_to_name() -> None:
     ],
 )
 def test_modes(modes: tuple[str, str], reason: str | None, named: bool) -> None:
-    found, known = beforehand(request(), arm(COLD, modes[0]), arm(COLD, modes[1]), Mode.FREE)
+    found, known = beforehand(request(), arm(WARM, modes[0]), arm(WARM, modes[1]), Mode.FREE)
     assert found == reason
     assert [one.evidence for one in known.noted] == ([{"primary": modes[0], "shadow": modes[1]}] if named else [])
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({}, None),  # greedy by default: no temperature to scale by
+        ({"temperature": 0}, None),
+        ({"temperature": 0.7}, "logprob_mode"),
+        ({"presence_penalty": 0.5}, "logprob_mode"),
+        ({"tools": [{}]}, "logprob_mode"),
+    ],
+)
+def test_processed_values_of_a_plain_greedy_request_are_raw_ones(body: dict[str, Any], reason: str | None) -> None:
+    assert beforehand(request(**body), arm(COLD), arm(COLD, "processed"), Mode.FREE)[0] == reason
+    assert beforehand(request(**body), arm(COLD), arm(COLD, "logits"), Mode.FREE)[0] == "logprob_mode"
 
 
 def test_contexts_and_the_clients_limit_go_along() -> None:

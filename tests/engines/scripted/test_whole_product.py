@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from tests.running import ROOT, parhelion, post, scripted
-from tests.whole import law, settle
+from tests.whole import law, settle, shadows
 
 BODY = {"model": "toy", "messages": [{"role": "user", "content": "What of the world?"}], "temperature": 0}
 KINDS = ({}, {"stream": True}, {"logprobs": True, "top_logprobs": 3}, {"messages": [{"role": "user", "content": "Hi"}]})
@@ -19,36 +19,46 @@ KINDS = ({}, {"stream": True}, {"logprobs": True, "top_logprobs": 3}, {"messages
 
 def test_a_healthy_pair_of_two_dialects_is_identical(tmp_path: Path) -> None:
     with scripted("vllm") as primary, scripted("sglang") as candidate, scripted("llama_cpp") as other:
-        shadows = [{"name": "sglang", "url": candidate}, {"name": "llama", "url": other}]
-        with parhelion(tmp_path, primary, shadows) as proxy:
-            proxy.wait_known(["primary", "sglang", "llama"], 60)
+        arms = [*shadows(candidate, primary), {"name": "llama", "url": other}]
+        with parhelion(tmp_path, primary, arms) as proxy:
+            proxy.wait_known(["primary", "cand", "control", "llama"], 60)
             for change in KINDS:
                 asked = BODY | {"max_tokens": 10} | change
-                assert (
-                    post(f"{proxy.clients}/v1/chat/completions", asked)[2]
-                    == post(f"{primary}/v1/chat/completions", asked)[2]
-                )
+                replies = [post(f"{url}/v1/chat/completions", asked) for url in (proxy.clients, primary)]
+                assert replies[0] == replies[1]
             settle(proxy, len(KINDS))
-            law(proxy, [(name, mode) for name in ("sglang", "llama") for mode in ("free", "forced")])
-            report = proxy.report()
-            for shadow in report["shadows"]:
+            law(proxy, [(name, mode) for name in ("cand", "control", "llama") for mode in ("free", "forced")])
+            for shadow in proxy.report()["shadows"]:
                 assert shadow["findings"] == [], shadow["name"]
-                modes = shadow["modes"]
-                assert modes["free"]["identical"] == modes["free"]["requests"] == len(KINDS)
-                assert modes["forced"]["requests"] == len(KINDS)
-                assert sum(modes["forced"]["flips"].values()) == 0
-                assert modes["forced"]["logprob_error_nats"]["max"] == 0.0
+                free, forced = shadow["modes"]["free"], shadow["modes"]["forced"]
+                assert free["identical"] == free["requests"] == len(KINDS), shadow["name"]
+                assert forced["requests"] == len(KINDS), forced
+                assert forced["tokens_compared"] == 10 * len(KINDS)
+                assert sum(forced["flips"].values()) == 0
+                assert forced["logprob_error_nats"]["max"] == 0.0
 
 
 def test_check_says_what_each_can_do_and_finds_nothing(tmp_path: Path) -> None:
-    with scripted("vllm") as primary, scripted("sglang") as candidate:
-        words = ["check", "--primary", primary, "--shadow", f"sglang={candidate}", "--json"]
+    found = tmp_path / "found.json"
+    with scripted("vllm") as primary, scripted("tgi") as candidate:
+        words = ["check", "--primary", primary, "--shadow", f"tgi={candidate}", "--json", str(found)]
         done = subprocess.run(
             [sys.executable, "-m", "proxy.cli", *words], cwd=ROOT, capture_output=True, timeout=120, check=False
         )
-        assert done.returncode == 0, done.stderr.decode()
-        found = orjson.loads(done.stdout)
-        assert found
+    assert done.returncode == 0, done.stderr.decode()
+    mine, theirs = orjson.loads(found.read_bytes())["engines"]
+    assert (mine["engine"], theirs["engine"]) == ("vllm", "tgi")
+    assert mine["findings"] == []
+    assert [one["finding"] for one in theirs["findings"]] == ["no_forced_scoring"]  # which TGI cannot do
+    assert theirs["prompt_parity"]["same"]
+    assert mine["capabilities"]["forced"]
+    assert mine["capabilities"]["self_noise"] == 0.0
+    assert mine["capabilities"]["logprob_mode"] == "raw"
+    assert not theirs["capabilities"]["token_ids"]
+    assert theirs["capabilities"]["top_logprobs"] == 5
+    assert theirs["capabilities"]["logprob_mode"] == "processed"
+    assert mine["capabilities"]["stream_same"]
+    assert theirs["capabilities"]["stream_same"]
 
 
 def test_what_cannot_be_started_is_said_in_one_line(tmp_path: Path) -> None:
