@@ -1,9 +1,9 @@
 """``transformers serve``: text only.
 
 House rules. It answers 422 to any field it does not know and overlooks ``logprobs``, so nothing is ever added to a body; a shadow's copy is freed of what
-says nothing. Sources: recorded replies of 5.24, its ``cli/serving`` package (5.19): ``frequency_penalty`` x becomes a repetition penalty of 1 + x, which also replaces the
-model's own, so that 0 is not neutral; ``max_completion_tokens``, ``n``, ``presence_penalty`` and ``stream_options`` are overlooked; streams have no
-``[DONE]`` and always carry usage on the last event. For logprobs from the same library run our own reference engine.
+says nothing. Sources: recorded replies of 5.24; its ``cli/serving`` package and a live run of 5.19: ``frequency_penalty`` x becomes a repetition penalty of 1 + x, which also
+replaces the model's own, so that 0 is not neutral; ``max_completion_tokens``, ``n``, ``presence_penalty`` and ``stream_options`` are overlooked; an empty
+``logit_bias`` is a 500; streams have no ``[DONE]`` and always carry usage on the last event. For logprobs from the same library run our own reference engine.
 """
 
 from __future__ import annotations
