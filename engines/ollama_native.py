@@ -1,4 +1,4 @@
-"""Ollama's own replies (``/api/chat``, ``/api/generate``) in the shape of OpenAI's: one object, or a stream of lines with one object each.
+"""Ollama's own routes (``/api/chat``, ``/api/generate``) in OpenAI's words: requests, and replies of one object or a stream of lines with one object each.
 
 House rules. Pure and total. Sources: Ollama's API types and those of its Python client. A stream is what a request without ``stream`` gets; the last object has
 ``done``, the reason and the counts. Arguments of tool calls are objects here and texts there. What a field means is ``choices``' business.
@@ -12,6 +12,25 @@ import orjson
 
 from engines.dialect import Answer, Json
 from engines.lenient_json import NotJson, loads
+
+#: How the paths of these routes end.
+ROUTES = ("/api/chat", "/api/generate")
+
+#: Names of a request's ``options`` where they are not OpenAI's.
+_RENAMED = {"num_predict": "max_tokens", "repeat_penalty": "repetition_penalty"}
+_SAME = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "stop", "seed")
+
+
+def as_openai(body: Json) -> Json:
+    """Return a request with what its ``options`` say beside them under OpenAI's names, where Ollama does not look; without ``stream`` it is one."""
+    given = body.get("options")
+    options: Json = given if isinstance(given, dict) else {}
+    names = {**dict(zip(_SAME, _SAME, strict=True)), **_RENAMED}
+    shown = {name: options[own] for own, name in names.items() if options.get(own) is not None}
+    bound = shown.get("max_tokens")
+    if isinstance(bound, int) and bound < 0:  # -1: no bound, -2: to the end of the context
+        del shown["max_tokens"]
+    return {"stream": True, **shown, **body}
 
 
 def native_document(answer: Answer) -> tuple[Json, str | None] | None:

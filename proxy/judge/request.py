@@ -13,6 +13,7 @@ import orjson
 from msgspec import Struct
 
 from engines.dialect import Defaults, Endpoint, Json
+from engines.ollama_native import ROUTES, as_openai
 from proxy.exchange import Exchange
 from proxy.judge.scope import out_of_scope
 from proxy.ledger.record import RequestFacts
@@ -200,7 +201,9 @@ def endpoint_of(path: str) -> Endpoint:
 
 
 def asked(endpoint: Endpoint, path: str, body: Json) -> Asked:
-    """Pick out of a parsed body what every exchange is looked at for."""
+    """Pick out of a parsed body what every exchange is looked at for. A body for Ollama's own routes says the same in other words, and is given OpenAI's too."""
+    if path.endswith(ROUTES):
+        body = as_openai(body)
     temperature, model = body.get("temperature"), body.get("model")
     number = float(temperature) if _is_number(temperature) else None
     known = number is not None or temperature is None

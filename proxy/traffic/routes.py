@@ -5,7 +5,8 @@ through and never mirrored. Mirroring the wrong route (weights, cache flush, mod
 
 Engines serve the same routes below a prefix (Azure deployments, gateways) and some without ``/v1`` (llama.cpp ``/chat/completions`` and
 ``/reranking``, vLLM ``/score`` and ``/rerank``, ``/v2/rerank``), hence the match on the end of the path. ``/responses`` and ``/messages`` count only as
-``/v1/responses`` and ``/v1/messages``: elsewhere these words name other things.
+``/v1/responses`` and ``/v1/messages``: elsewhere these words name other things. Ollama's ``/api/chat`` and ``/api/generate`` count as chats; their
+streams are lines and no events, so nothing is injected there.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def _inference(name: str, *, generates: bool = False) -> Route:
 
 
 _CHAT = _inference("chat_completions", generates=True)
+_OLLAMA = _inference("chat_completions")
 _OTHER = Route(ENDPOINTS.index("other"))
 _TOKENIZE = Route(ENDPOINTS.index("tokenize"))
 _MODELS = Route(ENDPOINTS.index("models"))
@@ -45,6 +47,8 @@ _MODELS = Route(ENDPOINTS.index("models"))
 _ENDINGS = (
     (b"/chat/completions", _CHAT),
     (b"/completions", _inference("completions", generates=True)),
+    (b"/api/chat", _OLLAMA),
+    (b"/api/generate", _OLLAMA),
     (b"/v1/responses", _inference("responses")),
     (b"/v1/messages", _inference("messages")),
     (b"/embeddings", _inference("embeddings")),

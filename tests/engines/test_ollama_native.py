@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engines.dialect import Answer, Endpoint
 from engines.ollama import DIALECT
-from engines.ollama_native import native_document
+from engines.ollama_native import as_openai, native_document
 from proxy.compare.token_stream import ToolCall
 from tests.engines.accents import OLLAMA, PROMPT, TEXT, TOKENS, answer
 
@@ -104,3 +104,18 @@ def test_any_split_gives_the_same_reply(draw):
 def test_any_line_is_read(part):
     seen = DIALECT.read(CHAT, {}, over_the_wire(json.dumps(part).encode()))
     assert (seen.error is None) == (part.get("done") is True and not part.get("error"))
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ({}, {"stream": True}),
+        ({"stream": False, "options": {"temperature": 0, "num_predict": 8}}, {"temperature": 0, "max_tokens": 8}),
+        ({"options": {"num_predict": -1, "repeat_penalty": 1.1}}, {"stream": True, "repetition_penalty": 1.1}),
+        ({"options": {"stop": ["x"], "seed": None, "num_ctx": 4096}}, {"stream": True, "stop": ["x"]}),
+        ({"options": None}, {"stream": True}),
+    ],
+)
+def test_a_request_in_openais_words_keeps_its_own(body, shown):
+    asked = as_openai(body)
+    assert asked == {**shown, **body}

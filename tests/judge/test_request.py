@@ -30,6 +30,8 @@ def chat(**fields: object) -> dict[str, object]:
         ("/team/a/v1/chat/completions", Endpoint.CHAT),
         ("/v1/completions", Endpoint.COMPLETIONS),
         ("/v1/embeddings", Endpoint.EMBEDDINGS),
+        ("/api/chat", Endpoint.CHAT),
+        ("/api/generate", Endpoint.CHAT),
         ("/classify", Endpoint.OTHER),
         ("/v1/chat/completions/batch", Endpoint.OTHER),
     ],
@@ -75,6 +77,16 @@ def test_what_is_looked_at() -> None:
         True,
         True,
     )
+
+
+def test_ollamas_own_words_are_understood() -> None:
+    options = {"temperature": 0, "num_predict": 7, "stop": ["x"]}
+    body = orjson.dumps({"model": "m", "prompt": "hi", "options": options})
+    seen = read_request(exchange(body, "/api/generate"), 1 << 20)
+    assert (seen.temperature, seen.max_tokens, seen.stops(), seen.stream) == (0.0, 7, ("x",), True)
+    assert seen.body["options"] == options
+    other = asked(Endpoint.CHAT, "/v1/chat/completions", {"options": {"temperature": 0}})
+    assert (other.temperature, other.stream) == (None, False)
 
 
 def test_effective_temperature_is_the_clients_else_the_engines_else_unknown() -> None:
