@@ -30,6 +30,9 @@ from proxy.traffic.shadow_client import Client
 
 T = TypeVar("T")
 
+#: 501: what llama.cpp says of embeddings and reranking when it was not started for them. It is well, and answers chats.
+_CANNOT = 501
+
 #: Streamed pieces closer than this came in one read; they say nothing about the engine's pace.
 _SAME_READ_US = 50
 #: Seconds for a question about an engine itself, which generates nothing: one that hung while it was asked is soon asked again.
@@ -227,7 +230,7 @@ class Arm:
         """Tell the guard how the engine fares."""
         if answer.failure == "refused" and self.away is None:
             self.away = time.time()
-        if answer.failure is not None or answer.status >= 500:
+        if answer.failure is not None or (answer.status >= 500 and answer.status != _CANNOT):
             self.guard.failed(time.monotonic())
         else:
             self.guard.succeeded()

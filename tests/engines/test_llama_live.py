@@ -11,6 +11,7 @@ from engines.probe import probe
 from engines.registry import detect, dialect
 from engines.stepping import MOST_STEPS
 from proxy.compare.sse import SseReader
+from tests.engines.endpoints.live import agree, replies
 
 pytestmark = pytest.mark.llama
 
@@ -204,3 +205,7 @@ def test_it_is_recognised_and_probed(llama):
     assert found.footprint.id == again.footprint.id
     assert found.footprint.value("quantization") == "Q4_1"
     assert (found.defaults.temperature, found.defaults.top_k) == (0.8, 40)
+
+
+def test_responses_and_messages_say_what_a_chat_says(llama):
+    agree(replies(llama, LLAMA))

@@ -10,6 +10,7 @@ from engines.http_fetch import connect
 from engines.probe import probe
 from engines.registry import detect, dialect
 from proxy.compare.sse import SseReader
+from tests.engines.endpoints.live import agree, replies
 
 CHAT, COMPLETIONS = Endpoint.CHAT, Endpoint.COMPLETIONS
 PATHS = {CHAT: "/v1/chat/completions", COMPLETIONS: "/v1/completions"}
@@ -236,3 +237,7 @@ def test_it_is_recognised_and_probed(engine):
     assert found.footprint.id == again.footprint.id
     assert found.footprint.value("dtype") == ("bf16" if speak.name == "vllm" else "fp32")
     assert found.footprint.value("tokenizer_hash")
+
+
+def test_responses_and_messages_say_what_a_chat_says(vllm_fp32):
+    agree(replies(vllm_fp32, dialect("vllm")))
