@@ -27,10 +27,11 @@ def values_incomparable(primary_mode: str | None, shadow_mode: str | None, *, un
     """Say why logprob values may not be set against each other: ``logprob_mode``, or None when they may.
 
     A mode is "raw", "processed" or anything else an engine documents; None and "unknown" are never equal to anything.
+    "renormalised" values, of what sampling left, are of no distribution that two engines share, and equal to nothing either.
     ``unfiltered``: effective temperature 1 and no top-p, top-k, min-p, or greedy; no penalties, bias or grammar; then raw and processed
     logprobs are the same numbers.
     """
-    known = primary_mode not in (None, "unknown") and shadow_mode not in (None, "unknown")
+    known = not {primary_mode, shadow_mode} & {None, "unknown", "renormalised"}
     if known and primary_mode == shadow_mode:
         return None
     if known and unfiltered and {primary_mode, shadow_mode} <= {"raw", "processed"}:

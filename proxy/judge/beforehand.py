@@ -38,6 +38,8 @@ def beforehand(asked: Asked, primary: Arm, arm: Arm, mode: Mode) -> tuple[str | 
     """Return why the arms' values may not be compared (None: they may), and what the comparison should know."""
     noted = list(defaults_findings(asked, primary.defaults, arm)) if mode is Mode.FREE else []
     modes = primary.logprob_mode, arm.logprob_mode
+    if mode is Mode.FORCED and arm.logprob_mode == "processed":
+        modes = primary.logprob_mode, "raw"  # nothing is drawn in scoring, so nothing is scaled for it
     reason = values_incomparable(*modes, unfiltered=asked.unprocessed(primary.defaults))
     if reason is not None:
         if modes != ("unknown", "unknown"):

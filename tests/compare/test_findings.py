@@ -13,6 +13,8 @@ from proxy.compare.findings import canonical, values_incomparable
         ("raw", "processed", True, None),
         ("raw", "raw_logits", True, "logprob_mode"),
         ("unknown", "unknown", True, "logprob_mode"),
+        ("renormalised", "renormalised", True, "logprob_mode"),
+        ("processed", "processed", False, None),
         (None, "raw", False, "logprob_mode"),
     ],
 )

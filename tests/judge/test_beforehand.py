@@ -111,6 +111,19 @@ def test_processed_values_of_a_plain_greedy_request_are_raw_ones(body: dict[str,
     assert beforehand(request(**body), arm(COLD), arm(COLD, "logits"), Mode.FREE)[0] == "logprob_mode"
 
 
+@pytest.mark.parametrize(
+    ("primary", "shadow", "reason"),
+    [
+        ("raw", "processed", None),  # its scoring draws nothing, so that nothing is scaled
+        ("processed", "raw", "logprob_mode"),  # the primary's own values are those of its sampled reply
+        ("processed", "processed", "logprob_mode"),
+    ],
+)
+def test_scores_of_a_sampled_reply_are_raw(primary: str, shadow: str, reason: str | None) -> None:
+    sampled = request(temperature=0.7)
+    assert beforehand(sampled, arm(COLD, primary), arm(COLD, shadow), Mode.FORCED)[0] == reason
+
+
 def test_contexts_and_the_clients_limit_go_along() -> None:
     primary, shadow = arm(COLD, context=8192), arm(COLD, context=4096)
     known = beforehand(request(max_tokens=7), primary, shadow, Mode.FREE)[1]
