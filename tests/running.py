@@ -20,12 +20,12 @@ from proxy.demo.proxy_process import ProxyProcess
 ROOT = Path(__file__).parents[1]
 
 
-def toy(**options: Any) -> AbstractContextManager[str]:
-    """One toy engine; its base URL."""
+def toy(module: str = "tests.toy", **options: Any) -> AbstractContextManager[str]:
+    """One toy engine; its base URL. ``module``: ``tests.toy_routes`` has more routes."""
     words: list[str] = []
     for name, value in options.items():
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    return serving("tests.toy", *words)
+    return serving(module, *words)
 
 
 def faulty(name: str) -> AbstractContextManager[str]:

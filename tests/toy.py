@@ -365,8 +365,8 @@ def _refuse(message: str, status: int = 400) -> web.Response:
     )
 
 
-def main() -> None:
-    """Serve one toy on a free loopback port; its URL is the first line of output."""
+def main(made: Any = None) -> None:
+    """Serve one toy on a free loopback port; its URL is the first line of output. ``made``: what makes its application, where not ``Server`` alone."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--noise", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=0)
@@ -385,7 +385,7 @@ def main() -> None:
     toy = Toy(**options)
 
     async def serve() -> None:
-        runner = web.AppRunner(Server(toy).application(), access_log=None)
+        runner = web.AppRunner(made(toy) if made else Server(toy).application(), access_log=None)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", port, reuse_address=True)
         await site.start()
