@@ -65,9 +65,15 @@ def stopped(pid: int) -> Iterator[None]:
     """Hold a process still, so that nothing is started anew while we look."""
     os.kill(pid, signal.SIGSTOP)
     try:
+        until(lambda: state(pid) in "tT", what="its standstill")  # one that runs on the other core goes on for a moment
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def state(pid: int) -> str:
+    """The kernel's letter for what a process is doing."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
 
 
 def strike(proxy: ProxyProcess, what: str, directory: Path, toll: Toll) -> bool:
@@ -79,7 +85,7 @@ def strike(proxy: ProxyProcess, what: str, directory: Path, toll: Toll) -> bool:
         with stopped(supervisor):
             pid = child(proxy, what)
             os.kill(pid, signal.SIGKILL)
-            until(lambda: Path(f"/proc/{pid}/status").read_text().find("State:\tZ") > 0, what="its death")
+            until(lambda: state(pid) == "Z", what="its death")
             look(directory, toll, gone=what == "judge")
         return True
     if what == "all":
