@@ -98,6 +98,7 @@ class Pipeline:
         self._open: Counter[int] = Counter()  # exchanges not yet settled, by desk
         self._taken = 0
         self._enabled, self._why = True, _SHUTDOWN
+        self.holding = False  # nothing is taken; set it and call ``pull`` when it is cleared
         self._pulling = self._stopping = False
         self._wake, self._empty = asyncio.Event(), asyncio.Event()
         source.arrived = self.pull
@@ -126,8 +127,8 @@ class Pipeline:
 
     def pull(self) -> None:
         """Take and mirror what has come, as far as there is room."""
-        if self._pulling:
-            return  # asked again by something that ended at once: the loop below goes on
+        if self._pulling or self.holding:
+            return  # held, or asked again by something that ended at once: the loop below goes on
         self._pulling = True
         source = self._source
         while source and self._may_ask() and self._ledger.backlog < _COUNTS and not self._stopping:

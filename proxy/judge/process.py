@@ -42,7 +42,7 @@ _COLLECT = (
 _SWITCH = 0.0005  # seconds the event loop may wait while a large exchange is compared beside it; Python's own is 5 ms
 _DRAIN = 10.0  # seconds to finish what waits when told to stop; the rest is shed and counted
 _LATER = 0.1
-_ENGINES = 15.0
+_ENGINES, _SHADOWS = 15.0, 3.0  # seconds that exchanges wait for the primary to be known, then for the others
 
 
 class Judge:
@@ -89,10 +89,12 @@ class Judge:
     async def run(self, ready: Callable[[], None], stop: asyncio.Event) -> int:
         """Serve until ``stop``; then finish what is left, or leave it on disk, or shed it."""
         await self.ledger.reconcile_all(self.state / "counters")
+        self.pipeline.holding = True
         server = await self.intake.listen(self.state / "judge.sock")
         for part in (self.ledger.run(), self.pipeline.compare(), self._housekeeping()):
             self._keep(part)
         self._watch()
+        self._keep(self._begin())
         taking_up = self._keep(self._take_up())
         gc.freeze()
         gc.set_threshold(*_COLLECT)
@@ -138,6 +140,20 @@ class Judge:
     def _turn(self, switch: Switch) -> None:
         self.pipeline.enable(switch.enabled)
         self.engines.turn(switch)
+
+    async def _begin(self) -> None:
+        """Take nothing until the engines are known, some seconds after a start: what comes before that could not be compared, and waits.
+
+        But for ever for none, and for a shadow not long once the primary is known: its absence is to be counted.
+        """
+        until = time.monotonic() + _ENGINES
+        while self.engines.primary.dialect is None and time.monotonic() < until:  # noqa: ASYNC110 - as below
+            await asyncio.sleep(_LATER)
+        until = time.monotonic() + _SHADOWS
+        while not self.engines.known() and time.monotonic() < until:  # noqa: ASYNC110 - as below
+            await asyncio.sleep(_LATER)
+        self.pipeline.holding = False
+        self.pipeline.pull()
 
     async def _take_up(self) -> None:
         """Queue what earlier lives have left on disk, as there is room; what comes now does not wait for it.

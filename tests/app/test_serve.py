@@ -43,6 +43,24 @@ def test_a_client_sees_the_primary_and_the_shadows_are_compared(tmp_path: Path) 
         assert proxy.stop() == 0
 
 
+def test_what_comes_before_the_engines_are_known_waits_for_them(tmp_path: Path) -> None:
+    with (
+        toy() as primary,
+        toy() as candidate,
+        toy() as control,
+        parhelion(tmp_path, primary, shadows(candidate, control)) as proxy,
+    ):
+        for _ in range(3):
+            post(f"{proxy.clients}/v1/chat/completions", CHAT)
+        settle(proxy, 3)
+        law(proxy)
+        for shadow in proxy.report()["shadows"]:
+            assert {mode: (found["incomparable"], found["shed"]) for mode, found in shadow["modes"].items()} == {
+                "free": ({}, {}),
+                "forced": ({}, {}),
+            }
+
+
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings", "/nowhere"])
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"messages": 3}', b'{"model": "other", "messages": []}'])
 def test_what_the_primary_refuses_the_client_sees(path: str, body: bytes, wired: tuple[ProxyProcess, str]) -> None:
