@@ -39,7 +39,19 @@ def law(proxy: ProxyProcess, arms: Iterable[tuple[str, str]] = ARMS) -> None:
 def settle(proxy: ProxyProcess, sampled: int) -> None:
     """Wait until nothing is under way any more."""
     until(lambda: proxy.metric("parhelion_sampled_total") >= sampled, what="the sampling")
-    until(lambda: proxy.open_work() == 0, 180, "the settling")
+    try:
+        until(lambda: proxy.open_work() == 0, 180, "the settling")
+    except AssertionError as error:
+        error.add_note(standing(proxy))
+        raise
+
+
+def standing(proxy: ProxyProcess) -> str:
+    """Where the work stands, for whoever must find out why it does not end."""
+    totals = ("received", "not_sampled", "sampled", "compared", "incomparable", "shed", "spool_replayed", "spool_skipped")
+    gauges = ("in_flight", "handoff_bytes", "spool_bytes", "spool_exchanges", "shadow_circuit_open", "store_up")
+    shown = {name: proxy.metric(f"parhelion_{name}_total") for name in totals}
+    return str(shown | {name: proxy.metric(f"parhelion_{name}") for name in gauges})
 
 
 def kill(proxy: ProxyProcess, role: str) -> int:
