@@ -48,7 +48,7 @@ def settle(proxy: ProxyProcess, sampled: int) -> None:
 
 def standing(proxy: ProxyProcess) -> str:
     """Where the work stands, for whoever must find out why it does not end."""
-    totals = ("received", "not_sampled", "sampled", "compared", "incomparable", "shed", "spool_replayed", "spool_skipped")
+    totals = ("received", "not_sampled", "sampled", "compared", "incomparable", "shed", "spool_replayed")
     gauges = ("in_flight", "handoff_bytes", "spool_bytes", "spool_exchanges", "shadow_circuit_open", "store_up")
     shown = {name: proxy.metric(f"parhelion_{name}_total") for name in totals}
     return str(shown | {name: proxy.metric(f"parhelion_{name}") for name in gauges})
