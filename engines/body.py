@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from engines import typed
 from engines.condense import condensed
 from engines.dialect import Answer
 from engines.lenient_json import NotJson, loads
@@ -18,13 +19,16 @@ from proxy.compare.sse import Event, SseReader, SseTooLarge, plain_events
 Json = dict[str, Any]
 
 
-def document(answer: Answer) -> tuple[Json, str | None]:
-    """Return the reply as one object, and the error label (None: a whole reply)."""
+def document(answer: Answer, *, columns: bool = False) -> tuple[Json, str | None]:
+    """Return the reply as one object, and the error label (None: a whole reply).
+
+    ``columns``: rows of the usual shape may be ``Columns``, and fields that no reader looks at left out.
+    """
     if answer.failure is not None and not answer.pieces:
         return {}, answer.failure
     if not 200 <= answer.status <= 299:
         return {}, answer.failure or f"status_{answer.status if 0 <= answer.status <= 999 else 0}"
-    value, error = _stream(answer) if is_stream(answer) else _object(answer)
+    value, error = _stream(answer) if is_stream(answer) else _object(answer, columns=columns)
     return value, answer.failure or error
 
 
@@ -60,9 +64,10 @@ def _any_events(body: bytes) -> tuple[list[Event], str | None]:
     return events, None
 
 
-def _object(answer: Answer) -> tuple[Json, str | None]:
+def _object(answer: Answer, *, columns: bool = False) -> tuple[Json, str | None]:
+    body = answer.body
     try:
-        value = loads(answer.body)
+        value = (typed.whole(body) if columns else None) or loads(body)
     except NotJson:
         return {}, "not_json"
     if not isinstance(value, dict):

@@ -12,7 +12,7 @@ import math
 import orjson
 
 from engines.dialect import Dialect, DialectError, Endpoint, Fetch, Json
-from proxy.compare.token_stream import Alternative, Token
+from proxy.compare.token_stream import Alternative, Token, Tokens
 
 #: The canary's length in tokens: eight rows are enough to see the shape, and cost nothing.
 LENGTH = 8
@@ -79,7 +79,7 @@ def _hash(value: object) -> str:
     return hashlib.sha256(orjson.dumps(value)).hexdigest()[:16]
 
 
-def logits_step(tokens: tuple[Token, ...]) -> str | None:
+def logits_step(tokens: Tokens) -> str | None:
     """Infer the logits' number format from the gaps between alternatives; None with too few of them.
 
     bf16 logits of size 8 to 32 differ in multiples of 1/16 or 1/8, fp16 ones in multiples of 1/128 or 1/64, fp32 ones in nothing
@@ -100,7 +100,7 @@ def logits_step(tokens: tuple[Token, ...]) -> str | None:
     return "bf16" if coarsest >= 2.0**-5 else "fp16"
 
 
-def values_mode(tokens: tuple[Token, ...]) -> str | None:
+def values_mode(tokens: Tokens) -> str | None:
     """Say what the values cannot be: ``logits`` (above zero, or more than one in all), ``renormalised`` (all zero). None: logprobs, as far as one sees."""
     values = [token.logprob for token in tokens if token.logprob is not None]
     if any(value > 1e-6 for value in values) or any(_mass(token.top) > 1.01 for token in tokens):

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from engines.rows import chat_rows, ids_of, legacy_rows, whole
-from proxy.compare.token_stream import Channel, Reply, Token, TokenStream, ToolCall
+from proxy.compare.columns import Columns
+from proxy.compare.token_stream import Channel, Reply, Token, Tokens, TokenStream, ToolCall
 
 Json = dict[str, Any]
 
@@ -99,15 +100,15 @@ def _stream(
     )
 
 
-def _rows(logprobs: Any, *, raw_bytes: bool) -> tuple[Token, ...]:
+def _rows(logprobs: Any, *, raw_bytes: bool) -> Tokens:
     if not isinstance(logprobs, dict):
         return ()
     return chat_rows(logprobs.get("content"), raw_bytes=raw_bytes) or legacy_rows(logprobs)
 
 
 def _one_per_token(
-    rows: tuple[Token, ...], ids: tuple[int, ...] | None, count: int | None, echoed: int | None
-) -> tuple[tuple[Token, ...], bool]:
+    rows: Tokens, ids: tuple[int, ...] | None, count: int | None, echoed: int | None
+) -> tuple[Tokens, bool]:
     """Hold rows against what else the reply says of its tokens: the tokens, and whether some have no row.
 
     ``echoed``: prompt tokens repeated before the answer's (0 without ``echo``, None when not known).
@@ -119,8 +120,10 @@ def _one_per_token(
     if rows and echoed != 0:
         if count is None or (len(rows) != count and len(rows) != count + (echoed or 0)):
             return rows, True
-        rows = rows[len(rows) - count :]
+        rows = rows if len(rows) == count else rows[len(rows) - count :]
     if ids is not None:
+        if isinstance(rows, Columns) and len(rows) == len(ids) and rows.ids in (None, ids):
+            return rows if rows.ids else rows.with_ids(ids), False
         if len(rows) == len(ids) and all(row.id in (None, known) for row, known in zip(rows, ids, strict=True)):
             return tuple(_with_id(row, known) for row, known in zip(rows, ids, strict=True)), False
         # Rows were swallowed (a tool or reasoning parser does that) or none were asked for: the ids are the tokens.
@@ -156,9 +159,7 @@ def _tool_calls(message: Json) -> tuple[ToolCall, ...]:
     )
 
 
-def _with_channels(
-    tokens: tuple[Token, ...], reasoning: str, content: str, calls: tuple[ToolCall, ...]
-) -> tuple[Token, ...]:
+def _with_channels(tokens: Tokens, reasoning: str, content: str, calls: tuple[ToolCall, ...]) -> Tokens:
     """Tell tokens apart by channel where the reply does not say: reasoning first, content next, a call's tokens last.
 
     A whole reply lists the tokens of all channels in one array. They are cut where the texts end; where a text is not to be

@@ -18,7 +18,7 @@ from engines.openai import asked_alternatives, choices_of
 from engines.rejoin import alone, own_bytes, rejoin, spelled
 from engines.rows import ids_of, whole
 from engines.stepping import MOST_STEPS, score
-from proxy.compare.token_stream import Reply, Token, TokenStream
+from proxy.compare.token_stream import Reply, Token, Tokens, TokenStream
 
 _RENDERED = (
     "messages",
@@ -102,7 +102,8 @@ def read(endpoint: Endpoint, request: Json, answer: Answer) -> Reply:
 
 def _mended(stream: TokenStream, ids: tuple[int, ...] | None, predicted: int | None) -> TokenStream:
     count = predicted if stream.count is None else stream.count
-    rows, missing = stream.tokens, False
+    rows: Tokens = stream.tokens
+    missing = False
     if ids and (count is None or count == len(ids)):
         count = len(ids)
         rejoined = rejoin(rows, ids)

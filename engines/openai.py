@@ -93,7 +93,7 @@ def asked_alternatives(endpoint: Endpoint, body: Json) -> int | None:
 def read(endpoint: Endpoint, request: Json, answer: Answer) -> Reply:
     """Read the answer as token streams. Never raises."""
     del endpoint  # the shapes tell themselves apart; llama.cpp answers completions in the chat shape
-    value, error = document(answer)
+    value, error = document(answer, columns=True)
     return reply(value, request, error)
 
 

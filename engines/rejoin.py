@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from proxy.compare.token_stream import Token
+from proxy.compare.token_stream import Token, Tokens
 
 #: The longest run of tokens one row may stand for. A character has four bytes, and a token may end one character and begin the next.
 _LONGEST = 16
 
 
-def own_bytes(rows: tuple[Token, ...]) -> dict[int, bytes]:
+def own_bytes(rows: Tokens) -> dict[int, bytes]:
     """Collect the bytes of every id the rows' alternatives show (empty for a special token)."""
     return {one.id: one.data or b"" for row in rows for one in row.top if one.id is not None}
 
@@ -43,7 +43,7 @@ def spelled(row: Token, known: Mapping[int, bytes]) -> Token:
     return Token(text=text, id=row.id, data=data or None, logprob=row.logprob, top=row.top, channel=row.channel)
 
 
-def rejoin(rows: tuple[Token, ...], ids: tuple[int, ...]) -> tuple[Token, ...] | None:
+def rejoin(rows: Tokens, ids: tuple[int, ...]) -> tuple[Token, ...] | None:
     """Make one token per id, or None when the rows do not fit the ids, or fit them in more than one way."""
     known = own_bytes(rows)
     ends = _ends([_span(row, known) for row in rows], [row.id for row in rows], ids)

@@ -13,7 +13,8 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
-from proxy.compare.token_stream import Alternative, Channel, Token
+from proxy.compare.columns import Columns
+from proxy.compare.token_stream import Alternative, Channel, Token, Tokens
 
 #: vLLM's ``return_tokens_as_token_ids`` writes this and the id in place of a token's text.
 LABEL = "token_id:"
@@ -30,6 +31,8 @@ _LOWEST = -3e38
 #: logprobs exceed 0 by some 1e-6, and raw logits (vLLM's ``--logprobs-mode raw_logits``) must stay to be recognised as such by the probe; their gaps
 #: are those of logprobs.
 _HIGHEST = 500.0
+#: A usual logprob is above the one and at most the other.
+LISTED = (_NOT_LISTED, _HIGHEST)
 _REPLACEMENT = b"\xef\xbf\xbd"
 _WRITTEN = frozenset({LABEL[:6], "bytes:"})  # how texts begin that are no texts
 _LOGPROB = attrgetter("logprob")
@@ -94,15 +97,17 @@ def in_order(alternatives: list[Alternative]) -> tuple[Alternative, ...]:
     )
 
 
-def chat_rows(rows: Any, *, raw_bytes: bool = False) -> tuple[Token, ...]:
+def chat_rows(rows: Any, *, raw_bytes: bool = False) -> Tokens:
     """Read ``logprobs.content`` of a chat reply (and of llama.cpp's completions).
 
     ``raw_bytes``: the engine's ``bytes`` are the token's own even for parts of a character; otherwise bytes that hold U+FFFD are the decoder's, not
     the token's, and are left out.
     """
+    if isinstance(rows, Columns):
+        return rows
     if not isinstance(rows, list):
         return ()
-    return tuple(_chat_row(row if isinstance(row, dict) else {}, raw_bytes=raw_bytes) for row in rows)
+    return tuple(chat_row(row if isinstance(row, dict) else {}, raw_bytes=raw_bytes) for row in rows)
 
 
 def legacy_rows(logprobs: dict[str, Any]) -> tuple[Token, ...]:
@@ -187,7 +192,8 @@ def _spelling(entry: dict[str, Any], *, raw_bytes: bool) -> tuple[int | None, st
         return label, "", data
 
 
-def _chat_row(row: dict[str, Any], *, raw_bytes: bool) -> Token:
+def chat_row(row: dict[str, Any], *, raw_bytes: bool = False) -> Token:
+    """Read one row; see ``chat_rows``."""
     known, text, data = _spelling(row, raw_bytes=raw_bytes)
     listed = row.get("top_logprobs")
     alternatives = _alternatives(listed, (known, text, data), raw_bytes=raw_bytes) if isinstance(listed, list) else []
@@ -225,7 +231,7 @@ def _alternatives(
             found.append(Alternative(logprob, None, text))
             continue
         label = _known_label(text) if type(text) is str and text.startswith(LABEL) else None
-        if label is not None and (data is None or data == label[1]):
+        if label is not None and (not raw_bytes or data is None or data == label[1]):
             if label[0] == chosen[0]:
                 found.append(Alternative(logprob, label[0], chosen[1], chosen[2]))
             else:

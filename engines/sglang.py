@@ -98,7 +98,9 @@ def read(endpoint: Endpoint, request: Json, answer: Answer) -> Reply:
         return without_latin_1(tokens) if endpoint is Endpoint.COMPLETIONS else tokens
 
     found = reply(value, request, error)
-    return with_fields(found, choices=tuple(with_fields(one, tokens=believable(one.tokens)) for one in found.choices))
+    return with_fields(
+        found, choices=tuple(with_fields(one, tokens=believable(tuple(one.tokens))) for one in found.choices)
+    )
 
 
 async def prompt_ids(fetch: Fetch, endpoint: Endpoint, body: Json) -> tuple[tuple[int, ...], ...]:

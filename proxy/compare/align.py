@@ -6,11 +6,14 @@ are not known to be one per token are not aligned but said to be so: a merged ro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
+from proxy.compare.columns import Columns
 from proxy.compare.comparison import By
 from proxy.compare.identity import resolvable, same
-from proxy.compare.token_stream import Token, TokenStream
+from proxy.compare.token_stream import Tokens, TokenStream
 
 
 class Aligned(Struct, frozen=True):
@@ -43,6 +46,10 @@ def align(primary: TokenStream, shadow: TokenStream) -> Aligned | Unaligned:
         return Unaligned("no_tokens")
     if not countable(primary) or not countable(shadow):
         return Unaligned("token_count")
+    if isinstance(primary.tokens, Columns) and isinstance(shadow.tokens, Columns):
+        agreed = agreement(primary.tokens, shadow.tokens)
+        if agreed is not None:
+            return _agreed(primary, shadow, *agreed)
     by = _by(primary, shadow)
     common = 0
     for left, right in zip(primary.tokens, shadow.tokens, strict=False):
@@ -56,6 +63,30 @@ def align(primary: TokenStream, shadow: TokenStream) -> Aligned | Unaligned:
                     return Unaligned("unaligned")
                 return Aligned(by, common, parted=True)
     return Aligned(by, common)
+
+
+def _agreed(primary: TokenStream, shadow: TokenStream, by: By, common: int) -> Aligned | Unaligned:
+    if common == min(len(primary.tokens), len(shadow.tokens)):
+        return Aligned(by, common)
+    if by is not By.ID and _may_be_merged(primary, shadow, common):
+        return Unaligned("unaligned")
+    return Aligned(by, common, parted=True)
+
+
+def agreement(primary: Columns, shadow: Columns) -> tuple[By, int] | None:
+    """Return how far two streams of columns are the same from the start, and by what; None where that has to be found out token by token."""
+    if primary.ids is not None and shadow.ids is not None:
+        return By.ID, _prefix(primary.ids, shadow.ids)
+    if not primary.labelled and not shadow.labelled:
+        return By.TEXT, _prefix(primary.names, shadow.names)
+    return None
+
+
+def _prefix(left: Sequence[object], right: Sequence[object]) -> int:
+    shorter = min(len(left), len(right))
+    if left[:shorter] == right[:shorter]:
+        return shorter
+    return next(at for at in range(shorter) if left[at] != right[at])
 
 
 def _by(primary: TokenStream, shadow: TokenStream) -> By:
@@ -81,5 +112,5 @@ def _may_be_merged(primary: TokenStream, shadow: TokenStream, index: int) -> boo
     return one_begins_other and left[:longest] == right[:longest]
 
 
-def _spelled(tokens: tuple[Token, ...]) -> bytes:
+def _spelled(tokens: Tokens) -> bytes:
     return b"".join(token.data or (token.text.encode() if resolvable(token.text) else b"") for token in tokens)

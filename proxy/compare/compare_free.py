@@ -15,12 +15,14 @@ from msgspec.structs import replace
 from proxy.compare import findings as found
 from proxy.compare.align import Aligned, Unaligned, align
 from proxy.compare.classify import classify, pick, tie
+from proxy.compare.columnar import usual
+from proxy.compare.columns import Columns
 from proxy.compare.comparison import ChoiceComparison, Comparison, Flip, Mode, Source, Tie
 from proxy.compare.ending import both_ended, ended, same_visible_end, shorter_ended, visible
 from proxy.compare.explained import explained
 from proxy.compare.layers import NOTHING, Known
 from proxy.compare.near_tie import Tau
-from proxy.compare.position import Position, arrays, measure
+from proxy.compare.position import Entry, entries, entry, measure
 from proxy.compare.prompt import reply_prompt_findings
 from proxy.compare.row import Row, read_row, value
 from proxy.compare.token_stream import Reply, Token, TokenStream
@@ -109,14 +111,18 @@ def _token_choice(
     primary: TokenStream, shadow: TokenStream, aligned: Aligned, tau: Tau, *, comparable: bool, stop: tuple[str, ...]
 ) -> ChoiceComparison:
     common = aligned.common
-    positions: list[Position] = []
+    measured: list[Entry | None] = [None] * (common + aligned.parted)
+    if isinstance(primary.tokens, Columns) and isinstance(shadow.tokens, Columns) and comparable:
+        measured[:common] = usual(primary.tokens, shadow.tokens, common)
     ties: list[Tie] = []
-    for index in range(common + aligned.parted):
+    for index, known in enumerate(measured):
+        if known is not None:
+            continue
         left, right = primary.tokens[index], shadow.tokens[index]
         rows = read_row(left), read_row(right)
         agree = index < common
         logprob = _own_value(right, rows[1]) if agree else value(rows[1], left)
-        positions.append(measure(index, left, rows, logprob, agree=agree, comparable=comparable))
+        measured[index] = entry(measure(index, left, rows, logprob, agree=agree, comparable=comparable))
         ties += _ties(index, (left, right), rows)
     censored, identical = _end(primary, shadow, aligned, stop)
     first = _first(primary, shadow, common, tau) if censored is None else None
@@ -131,7 +137,7 @@ def _token_choice(
         ties=tuple(ties),
         finish_reasons=(primary.finish_reason, shadow.finish_reason),
         aligned_by=aligned.by,
-        **arrays(positions),
+        **entries(measured),  # type: ignore[arg-type] # each was measured one way or the other
     )
     return _finished_by_text(choice, primary, shadow, stop) if censored == "unresolvable" else choice
 

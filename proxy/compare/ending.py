@@ -7,7 +7,7 @@ cancel or a deadline is not: there the observation is censored. Labels are bound
 from __future__ import annotations
 
 from proxy.compare.findings import canonical
-from proxy.compare.token_stream import Token, TokenStream
+from proxy.compare.token_stream import Tokens, TokenStream
 
 #: Finish reasons with which a model ends its own output.
 _OWN_END = ("stop", "tool_calls", "function_call")
@@ -71,5 +71,5 @@ def visible(stream: TokenStream) -> str:
     return stream.reasoning + stream.text + calls
 
 
-def _said(tokens: tuple[Token, ...]) -> str:
+def _said(tokens: Tokens) -> str:
     return "".join(token.text for token in tokens)

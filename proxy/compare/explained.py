@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from proxy.compare import value_layer
+from proxy.compare.columnar import lists_whole
+from proxy.compare.columns import Columns
 from proxy.compare.comparison import ChoiceComparison, Comparison
 from proxy.compare.ending import visible
 from proxy.compare.layers import NOTHING, Evidence, Found, Known, in_order
@@ -90,6 +92,8 @@ def _lists(
 ) -> tuple[ChoiceComparison, list[Found]]:
     """Find lists that repeat their neighbour's or lack where the other arm's do not, and trust none of these rows."""
     if not choice.compared or (choice.shadow_tokens is not None and choice.by_text and not choice.ids):
+        return choice, []
+    if isinstance(primary, Columns) and isinstance(shadow, Columns) and lists_whole(primary, shadow, choice.compared):
         return choice, []
     primary, shadow = primary[: choice.compared], shadow[: choice.compared]
     repeated = value_layer.repeated_lists(primary), value_layer.repeated_lists(shadow)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from proxy.compare.token_stream import TokenStream
+from proxy.compare.columns import Columns
+from proxy.compare.token_stream import Tokens, TokenStream
 from proxy.compare.value_layer import LOGPROB_MODE
 
 STREAM_MISALIGNED = "stream_misaligned"
@@ -58,12 +59,16 @@ def canonical(arguments: str) -> bytes:
         return arguments.encode("utf-8", "surrogatepass")
 
 
+def _same_channels(primary: Tokens, shadow: Tokens) -> bool:
+    if isinstance(primary, Columns) and isinstance(shadow, Columns):
+        return True  # columns are all content
+    return all(left.channel is right.channel for left, right in zip(primary, shadow, strict=False))
+
+
 def same_tokens_findings(primary: TokenStream, shadow: TokenStream) -> tuple[str, ...]:
     """Compare what two streams of the same tokens show: channels, text, finish reason."""
     found: list[str] = []
-    split = primary.reasoning != shadow.reasoning or any(
-        left.channel is not right.channel for left, right in zip(primary.tokens, shadow.tokens, strict=False)
-    )
+    split = primary.reasoning != shadow.reasoning or not _same_channels(primary.tokens, shadow.tokens)
     texts = primary.reasoning + primary.text, shadow.reasoning + shadow.text
     if split:
         found.append(CHANNEL_SPLIT)

@@ -10,10 +10,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from proxy.compare import distance
 from proxy.compare.row import Row, value
 from proxy.compare.token_stream import Token
+
+#: A position's fields but its index, as a tuple: what there are hundreds of.
+Entry = tuple[Any, ...]
+_ARRAYS = (
+    "ids",
+    "primary_logprobs",
+    "shadow_logprobs",
+    "gaps",
+    "shadow_gaps",
+    "gap_shifts",
+    "ranks",
+    "kl_lower_bounds",
+    "tv_lower_bounds",
+    "top1_agree",
+)
 
 
 class Position(Struct, frozen=True, gc=False):
@@ -71,17 +87,15 @@ def _gap_shift(primary: Row, shadow: Row) -> float | None:
 def arrays(positions: Sequence[Position]) -> dict[str, Any]:
     """Return the array fields of ``ChoiceComparison``, with ``compared`` and ``positions``."""
     indices = tuple(position.index for position in positions)
-    return {
-        "compared": len(positions),
-        "positions": None if indices == tuple(range(len(positions))) else indices,
-        "ids": tuple(position.id for position in positions),
-        "primary_logprobs": tuple(position.primary_logprob for position in positions),
-        "shadow_logprobs": tuple(position.shadow_logprob for position in positions),
-        "gaps": tuple(position.gap for position in positions),
-        "shadow_gaps": tuple(position.shadow_gap for position in positions),
-        "gap_shifts": tuple(position.gap_shift for position in positions),
-        "ranks": tuple(position.rank for position in positions),
-        "kl_lower_bounds": tuple(position.kl for position in positions),
-        "tv_lower_bounds": tuple(position.tv for position in positions),
-        "top1_agree": tuple(position.agree for position in positions),
-    }
+    every = indices == tuple(range(len(positions)))
+    return {**entries([entry(position) for position in positions]), "positions": None if every else indices}
+
+
+def entry(position: Position) -> Entry:
+    """Return a position without its index."""
+    return astuple(position)[1:]
+
+
+def entries(found: Sequence[Entry]) -> dict[str, Any]:
+    """Return the array fields of ``ChoiceComparison`` for positions that run from 0, with ``compared``."""
+    return {"compared": len(found), **(dict(zip(_ARRAYS, zip(*found, strict=True), strict=True)) if found else {})}

@@ -49,6 +49,10 @@ class Token(Struct, frozen=True, gc=False):
     channel: Channel = Channel.CONTENT
 
 
+#: Mostly a tuple; ``Columns`` where a reader found the usual shape.
+Tokens = Sequence[Token]
+
+
 class ToolCall(Struct, frozen=True):
     """One tool call of a reply; ``arguments`` is the text the engine sent, not parsed."""
 
@@ -68,7 +72,7 @@ class TokenStream(Struct, frozen=True):
     """
 
     index: int = 0
-    tokens: tuple[Token, ...] = ()
+    tokens: Tokens = ()
     text: str = ""
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -81,6 +85,9 @@ class TokenStream(Struct, frozen=True):
     @property
     def has_ids(self) -> bool:
         """True when every token carries the engine's own id."""
+        ids: tuple[int, ...] | bool | None = getattr(self.tokens, "ids", False)
+        if ids is not False:  # columns know without making a token
+            return bool(ids)
         return bool(self.tokens) and all(token.id is not None for token in self.tokens)
 
     @property

@@ -1,0 +1,190 @@
+"""What is read the short way reads, and compares, as what is read the long way."""
+
+import math
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from engines.body import document
+from engines.choices import reply
+from engines.dialect import Answer, Endpoint
+from engines.openai import read
+from engines.rows import LABEL
+from proxy.compare.align import align
+from proxy.compare.columns import Columns
+from proxy.compare.compare_free import compare_free
+from proxy.compare.comparison import Source, TauOrigin
+from proxy.compare.near_tie import Tau
+from proxy.compare.token_stream import Token
+
+
+def entry(name, logprob, *, label, **more):
+    text = f"{LABEL}{name}" if label else f" w{name}"
+    return {"token": text, "logprob": logprob, **({"bytes": list(text.encode())} if label else {}), **more}
+
+
+def row(name, listed, *, label, logprob=None, **more):
+    value = next((value for other, value in listed if other == name), -3.0) if logprob is None else logprob
+    top = [entry(other, its, label=label) for other, its in listed]
+    said = {"bytes": list(f" w{name}".encode())} if label else {}
+    return {**entry(name, value, label=label), **said, "top_logprobs": top, **more}
+
+
+def body(rows, **more):
+    text = "".join(
+        bytes(one["bytes"]).decode(errors="replace") if one.get("bytes") else str(one.get("token")) for one in rows
+    )
+    choice = {
+        "index": 0,
+        "message": {"content": text},
+        "logprobs": {"content": rows},
+        "finish_reason": "length",
+        **more,
+    }
+    return orjson.dumps({"id": "c", "model": "m", "choices": [choice], "usage": {"completion_tokens": len(rows)}})
+
+
+def answer(data):
+    return Answer(200, (("content-type", "application/json"),), ((0, data),))
+
+
+def long_way(data, request=None):
+    value, error = document(answer(data))
+    return reply(value, request or {}, error)
+
+
+def short_way(data, request=None):
+    return read(Endpoint.CHAT, request or {}, answer(data))
+
+
+LISTED = [(3, -0.25), (1, -1.5), (2, -2.5), (9, -4.0)]
+
+
+@pytest.mark.parametrize("label", [True, False])
+def test_the_usual_shape_is_read_as_columns(label):
+    found = short_way(body([row(3, LISTED, label=label), row(2, LISTED, label=label)]))
+    assert isinstance(found.choices[0].tokens, Columns)
+    assert found.choices[0].has_ids is label
+    assert found == long_way(body([row(3, LISTED, label=label), row(2, LISTED, label=label)]))
+    token = found.choices[0].tokens[-1]
+    assert (token.text, token.id, token.logprob) == (" w2", 2 if label else None, -2.5)
+    assert [(one.logprob, one.id) for one in token.top][1] == (-1.5, 1 if label else None)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"token": "a", "logprob": -1.0, "bytes": [97]},
+        {"token": "a", "logprob": -1.0, "id": 5},
+        {"token": "a", "logprob": None, "top_logprobs": [{"token": "a", "logprob": None}]},
+        {"token": "a", "logprob": "-1", "top_logprobs": None},
+        {"token": "", "logprob": -1.0},
+        {"token": "\ufffd", "logprob": -1.0},
+        {"token": "bytes:\\xf0", "logprob": -1.0},
+        {"token": "token_id:5", "logprob": -1.0},
+        {"token": "a", "logprob": -1.0, "top_logprobs": [{"token": "a", "logprob": -9999.0}]},
+        {"logprob": -1.0},
+        None,
+        7,
+    ],
+)
+def test_what_is_not_usual_is_read_the_long_way(odd):
+    usual = row(3, LISTED, label=False)
+    for rows in ([usual, odd], [odd, usual]):
+        data = orjson.dumps({"choices": [{"message": {"content": "a"}, "logprobs": {"content": rows}}]})
+        assert not isinstance(short_way(data).choices[0].tokens, Columns)
+        assert short_way(data) == long_way(data)
+
+
+def test_columns_are_a_sequence_of_tokens():
+    tokens = short_way(body([row(n, LISTED, label=True) for n in (3, 1, 2)])).choices[0].tokens
+    whole = tuple(tokens)
+    assert tokens == whole
+    assert whole == tokens
+    assert tokens != whole[:2]
+    assert (len(tokens), tokens[0], tokens[-1], tokens[1:], hash(tokens)) == (
+        3,
+        whole[0],
+        whole[2],
+        whole[1:],
+        hash(whole),
+    )
+    with pytest.raises(IndexError):
+        tokens[3]
+
+
+VALUES = st.sampled_from(
+    [-0.05, -0.1, -0.1, -0.5, -1.0, -1.0, -2.0, -4.5, -9.0, -20.0, 0.0, 1e-6, -9999.0, 3.0, -math.log(3)]
+)
+SORTED = st.lists(st.tuples(st.integers(0, 8), VALUES), max_size=6).map(
+    lambda some: sorted(some, key=lambda one: -one[1])
+)
+LISTS = st.one_of(
+    st.just([]),
+    st.just(LISTED),
+    SORTED,
+    st.lists(st.tuples(st.integers(0, 8), VALUES), max_size=6),
+    st.lists(
+        st.tuples(st.integers(0, 8), st.floats(-30, -0.7)), min_size=3, max_size=8, unique_by=lambda one: one[0]
+    ).map(lambda some: sorted(some, key=lambda one: -one[1])),
+)
+ROWS = st.lists(st.tuples(st.integers(0, 3), LISTS, st.one_of(st.none(), VALUES)), min_size=1, max_size=5)
+
+
+def bodies(label):
+    return st.builds(
+        lambda rows, ids, finish: body(
+            [row(name, listed, label=label, logprob=value) for name, listed, value in rows],
+            token_ids=[name for name, _, _ in rows] if ids else None,
+            finish_reason=finish,
+        ),
+        ROWS,
+        st.booleans(),
+        st.sampled_from(["stop", "length", None]),
+    )
+
+
+@st.composite
+def pairs(draw):
+    """Two replies, of the same tokens more often than not, with the values of one of them moved a little."""
+    label = draw(st.booleans())
+    left = draw(bodies(label))
+    if draw(st.booleans()):
+        return left, draw(bodies(draw(st.sampled_from([label, label, not label]))))
+    value = orjson.loads(left)
+    for one in value["choices"][0]["logprobs"]["content"]:
+        for listed in (one, *one["top_logprobs"]):
+            listed["logprob"] -= draw(st.sampled_from([0.0, 0.0, 1e-4, 0.25]))
+        if draw(st.booleans()):
+            one["top_logprobs"].reverse()
+    return left, orjson.dumps(value)
+
+
+@settings(max_examples=300)
+@given(pairs(), st.booleans(), st.booleans())
+def test_the_short_way_says_what_the_long_way_says(both, comparable, echo):
+    request = {"echo": echo}
+    short, long = [short_way(one, request) for one in both], [long_way(one, request) for one in both]
+    assert all(isinstance(choice.tokens, tuple) for one in long for choice in one.choices)
+    found = compared(*short, comparable=comparable)
+    assert found == compared(*long, comparable=comparable)
+    assert align(short[0].choices[0], short[1].choices[0]) == align(long[0].choices[0], long[1].choices[0])
+    assert short == long
+    assert [one.choices[0].has_ids for one in short] == [one.choices[0].has_ids for one in long]
+
+
+def compared(left, right, *, comparable):
+    tau = Tau(1e-3, TauOrigin.CONFIGURED)
+    reason = None if comparable else "logprob_mode"
+    return compare_free(left, right, source=Source.REPLY, tau=tau, greedy=True, values_incomparable=reason)
+
+
+def test_ids_that_are_told_beside_the_rows_are_the_tokens_own():
+    found = short_way(body([row(3, LISTED, label=False)], token_ids=[3])).choices[0]
+    assert isinstance(found.tokens, Columns)
+    assert found.tokens == (replace(found.tokens[0], id=3),)
+    other = short_way(body([row(3, LISTED, label=True)], token_ids=[4])).choices[0]
+    assert other.tokens == (Token("", id=4),)
