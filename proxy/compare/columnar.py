@@ -7,6 +7,7 @@ all. Everything else, and the place where the arms part, is left to ``measure``;
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import exp, fsum, log
 from operator import mul, sub
 
@@ -52,11 +53,7 @@ def lists_whole(primary: Columns, shadow: Columns, upto: int) -> bool:
     mine, theirs = primary.values[:upto], shadow.values[:upto]
     if [len(column) > 1 for column in mine] != [len(column) > 1 for column in theirs]:
         return False
-    return not any(
-        one == other and len(one) > 1
-        for columns in (mine, theirs)
-        for one, other in zip(columns, columns[1:], strict=False)
-    )
+    return not any(one == other and len(one) > 1 for columns in (mine, theirs) for one, other in pairwise(columns))
 
 
 def _reordered(

@@ -16,7 +16,7 @@ from proxy.compare.columns import Columns
 from proxy.compare.comparison import ChoiceComparison, Comparison
 from proxy.compare.ending import visible
 from proxy.compare.layers import NOTHING, Evidence, Found, Known, in_order
-from proxy.compare.token_stream import Reply, Token, TokenStream
+from proxy.compare.token_stream import Reply, Token, Tokens, TokenStream
 
 
 def explained(
@@ -53,7 +53,7 @@ def _values(
     found: list[Found] = []
     choices: list[ChoiceComparison] = []
     for number, choice in enumerate(comparison.choices):
-        mine = primary.choices[number].tokens if number < len(primary.choices) else ()
+        mine: Tokens = primary.choices[number].tokens if number < len(primary.choices) else ()
         if shadow is None:
             rows = scored[number]
             mine, theirs = tuple(mine[index] for index, _ in rows), tuple(token for _, token in rows)
