@@ -141,5 +141,7 @@ class Dialect:
     ) = None
     #: Extra body fields that keep a re-ask of the primary from sharing its prefix cache.
     cache_salt: Callable[[Json, str], Json] | None = None
+    #: Request fields that this engine overlooks or takes for something else when they say anything (see ``neutral``): it then answers another request.
+    misread: frozenset[str] = frozenset()
     #: What no capability field says, for `check` and README.
     notes: tuple[str, ...] = field(default=())

@@ -25,6 +25,7 @@ _ABSENT: dict[str, tuple[Any, ...]] = {
     "logit_bias": ({},),
     "logprobs": (False,),
     "echo": (False,),
+    "response_format": ({"type": "text"},),
 }
 
 #: Without a say in greedy decoding, where the most likely token is taken whatever these leave of the others.
@@ -34,6 +35,11 @@ _OF_SAMPLING = frozenset({"top_p", "top_k", "min_p", "typical_p"})
 def without_neutral(body: Json, fields: frozenset[str]) -> Json:
     """Return a copy without those of ``fields`` that say nothing: null, neutral, or a cut of the distribution in a greedy request."""
     return {name: value for name, value in body.items() if name not in fields or not _says_nothing(body, name, value)}
+
+
+def saying(body: Json, fields: frozenset[str]) -> tuple[str, ...]:
+    """Return those of ``fields`` that say something in this body, in alphabetical order."""
+    return tuple(sorted(name for name in fields & body.keys() if not _says_nothing(body, name, body[name])))
 
 
 def is_greedy(body: Json) -> bool:

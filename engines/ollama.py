@@ -126,6 +126,7 @@ DIALECT = replace(
     inject=inject,
     strip=strip,
     read=read,
+    misread=frozenset({"logit_bias", "n", "top_k", "min_p", "repetition_penalty"}),
     notes=(
         "completions are compared by text: they never carry logprobs",
         "no token ids, no rendering of prompts, no scoring; n above 1 is answered with one choice",

@@ -94,6 +94,7 @@ DIALECT = replace(
     read=read,
     prompt_ids=prompt_ids,
     tokenize=tokenize,
+    misread=frozenset({"presence_penalty", "repetition_penalty", "logit_bias", "n", "top_k", "min_p"}),
     notes=(
         "completions are compared by text: they have no logprobs",
         "values are those after temperature, top-k, top-p and penalties",

@@ -45,5 +45,6 @@ DIALECT = replace(
     ask=ask,
     strip=strip,
     inject=None,
+    misread=frozenset({"frequency_penalty", "presence_penalty", "n", "response_format"}),
     notes=("no logprobs and no token ids: text is all there is; run `parhelion engine reference` for both",),
 )

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from engines.dialect import Defaults, Endpoint
+from engines.neutral import saying
 from proxy.compare.comparison import Comparison, Mode
 from proxy.compare.findings import OUTPUT_LENGTH, values_incomparable
 from proxy.compare.layers import Evidence, Found, Known
@@ -36,7 +37,11 @@ class Other(NamedTuple):
 
 def beforehand(asked: Asked, primary: Arm, arm: Arm, mode: Mode) -> tuple[str | None, Known]:
     """Return why the arms' values may not be compared (None: they may), and what the comparison should know."""
-    noted = list(defaults_findings(asked, primary.defaults, arm)) if mode is Mode.FREE else []
+    noted = (
+        [*with_misread(asked, primary, arm, defaults_findings(asked, primary.defaults, arm))]
+        if mode is Mode.FREE
+        else []
+    )
     modes = primary.logprob_mode, arm.logprob_mode
     if mode is Mode.FORCED and arm.logprob_mode == "processed":
         modes = primary.logprob_mode, "raw"  # nothing is drawn in scoring, so nothing is scaled for it
@@ -65,6 +70,20 @@ def defaults_findings(asked: Asked, primary: Defaults, arm: Arm) -> tuple[Found,
     """Name the defaults that differ and that this request leaves to the engines."""
     others = differing(primary, arm.defaults)
     return of_request(asked, primary, others, arm.dialect.name if arm.dialect else "") if others else ()
+
+
+def with_misread(asked: Asked, primary: Arm, arm: Arm, noted: tuple[Found, ...]) -> tuple[Found, ...]:
+    """Add the fields of this request that one of two engines overlooks or takes for something else; two of one kind do the same with them."""
+    one, other = primary.dialect, arm.dialect
+    if one is None or other is None or one.name == other.name:
+        return noted
+    seen: Evidence = {f"{name}_primary": "misread" for name in saying(asked.body, one.misread)}
+    seen |= {f"{name}_shadow": "misread" for name in saying(asked.body, other.misread)}
+    if not seen:
+        return noted
+    defaults = next((found.evidence for found in noted if found.name == SAMPLING_DEFAULTS), {})
+    rest = tuple(found for found in noted if found.name != SAMPLING_DEFAULTS)
+    return (Found(SAMPLING_DEFAULTS, {**defaults, **seen, "neutralised": False}), *rest)
 
 
 def of_request(asked: Asked, primary: Defaults, others: tuple[Other, ...], dialect: str) -> tuple[Found, ...]:

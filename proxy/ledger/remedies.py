@@ -66,7 +66,7 @@ ADVICE: dict[str, Advice] = {
         "The arms read another prompt: use the same chat template, tokenizer and system defaults on both.",
     ),
     "sampling_defaults": Advice(
-        "the engines fill in other values where a client says nothing; `neutralised`: the shadow was sent the primary's",
+        "the engines fill in other values where a client says nothing, or one of them takes a field of the request for something else (`misread`); `neutralised`: the shadow was sent the primary's",
         "explains",
         "The engines' sampling defaults differ: set the values in the requests, or the same generation config on both.",
     ),

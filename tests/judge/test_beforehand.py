@@ -75,6 +75,34 @@ def test_a_field_that_the_shadow_does_not_take_is_not_neutralised() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("engines", "body", "said"),
+    [
+        (("vllm", "tgi"), {"presence_penalty": 0.5}, {"presence_penalty_shadow": "misread"}),
+        (("transformers", "vllm"), {"frequency_penalty": 0.5}, {"frequency_penalty_primary": "misread"}),
+        (("vllm", "ollama"), {"n": 2, "logit_bias": {"5": 1}}, {"logit_bias_shadow": "misread", "n_shadow": "misread"}),
+        (("vllm", "tgi"), {"presence_penalty": 0.0, "n": 1}, {}),
+        (("vllm", "ollama"), {"temperature": 0, "top_k": 20}, {}),  # greedy decoding does not look at it
+        (("tgi", "tgi"), {"presence_penalty": 0.5}, {}),  # both take it for the same
+        (("vllm", "sglang"), {"presence_penalty": 0.5}, {}),
+    ],
+)
+def test_a_field_that_one_engine_takes_for_something_else_is_named(
+    engines: tuple[str, str], body: dict[str, Any], said: dict[str, Any]
+) -> None:
+    one, other = (arm(Defaults(), engine=name) for name in engines)
+    _, known = beforehand(request(**body), one, other, Mode.FREE)
+    found = {found.name: found.evidence for found in known.noted}
+    assert found == ({"sampling_defaults": {**said, "neutralised": False}} if said else {})
+
+
+def test_a_misread_field_stands_beside_other_defaults() -> None:
+    _, known = beforehand(request(presence_penalty=0.5), arm(COLD), arm(WARM, engine="tgi"), Mode.FREE)
+    (found,) = known.noted
+    assert found.evidence["temperature_shadow"] == 0.8
+    assert (found.evidence["presence_penalty_shadow"], found.evidence["neutralised"]) == ("misread", False)
+
+
 def test_equal_and_unknown_engines_have_nothing_to_name() -> None:
     assert differing(WARM, WARM) == differing(Defaults(), Defaults()) == differing(WARM, Defaults()) == ()
     assert differing(Defaults(), Defaults(repetition_penalty=1.0, max_tokens_completions=16)) == ()
