@@ -14,7 +14,7 @@ from tests.fuzz.target import Target
 
 CORPUS = Path(__file__).parent / "corpus"
 NAMES = (
-    "align", "codings", "dialects", "reply_chunks", "reply_heads", "request_chunks", "request_heads", "sse", "wire_frames",
+    "align", "codings", "dialects", "reply_chunks", "reply_heads", "request_chunks", "request_heads", "routes", "sse", "wire_frames",
 )  # fmt: skip
 
 

@@ -67,6 +67,17 @@ def test_what_is_no_list_of_scores_says_so(document, error):
     assert (reply.error, reply.scores) == (error, ())
 
 
+def test_real_scores_are_the_same_on_both_routes(recorded):
+    whole_list, best, plain = (
+        read(case.request, case.answer)
+        for case in (recorded("vllm-cpu-fp32", name) for name in ("rerank", "rerank_top_n", "score"))
+    )
+    assert [(one.index, round(one.value, 4)) for one in whole_list.scores] == [(0, 0.8788), (1, 0.7842), (2, 0.7199)]
+    assert plain.scores == whole_list.scores
+    assert best.scores == whole_list.scores[:2]
+    assert (whole_list.prompt_tokens, whole_list.model) == (26, "smollm2-135m")
+
+
 def test_an_engine_that_does_not_rerank_is_an_error(recorded):
     case = recorded("llama.cpp-q4_1", "rerank")
     assert read(case.request, case.answer).error == "status_501"

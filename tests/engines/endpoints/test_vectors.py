@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from engines.dialect import Answer
 from engines.endpoints.vectors import read
+from proxy.compare.vectors import compare_vectors
 
-LLAMA = "llama.cpp-q4_1"
+LLAMA, VLLM = "llama.cpp-q4_1", "vllm-cpu-fp32"
 JSON = (("content-type", "application/json"),)
 
 
@@ -29,15 +30,26 @@ def packed(*values):
     return base64.b64encode(struct.pack(f"<{len(values)}f", *values)).decode()
 
 
-def test_a_real_list_as_floats_and_as_base64(recorded):
-    floats, coded = recorded(LLAMA, "embeddings_list"), recorded(LLAMA, "embeddings_base64")
+@pytest.mark.parametrize("folder", [LLAMA, VLLM])
+def test_a_real_list_as_floats_and_as_base64(recorded, folder):
+    floats, coded = recorded(folder, "embeddings_list"), recorded(folder, "embeddings_base64")
     first, second = read(floats.request, floats.answer), read(coded.request, coded.answer)
     assert (first.error, first.prompt_tokens, first.model) == (None, 14, "smollm2-135m")
     assert [len(vector) for vector in first.vectors] == [576, 576]
     assert [len(vector) for vector in second.vectors] == [576, 576]
     for one, other in zip(first.vectors, second.vectors, strict=True):
         assert list(one) == pytest.approx(list(other), abs=1e-6)
-        assert sum(value * value for value in one) == pytest.approx(1.0, abs=1e-5)  # llama.cpp gives unit vectors
+        assert sum(value * value for value in one) == pytest.approx(1.0, abs=1e-5)  # both give unit vectors
+
+
+def test_two_engines_that_pool_otherwise_are_told_apart(recorded):
+    """llama.cpp was started with the mean of all tokens, vLLM takes the last one's: no rounding, another vector."""
+    replies = [
+        read(case.request, case.answer) for case in (recorded(folder, "embeddings_list") for folder in (VLLM, LLAMA))
+    ]
+    comparison = compare_vectors(*replies)
+    assert (comparison.outcome, comparison.findings) == ("measured", ())
+    assert [round(one.cosine_distance, 3) for one in comparison.vectors] == [0.214, 0.224]
 
 
 def test_a_refused_request_is_an_error(recorded):
