@@ -35,6 +35,8 @@ _CHATS: tuple[list[Json], ...] = (
         {"role": "user", "content": " And now? "},
     ],
 )
+#: An engine asked twice differs from itself by less (nats), and values of unrelated tokens by more in one of so many rows.
+_OWN, _ENOUGH_ROWS = 0.1, 6
 #: Steps of the logits' grid that are looked for, finest first: below 1/1024 it is float32's for all that can be told.
 _STEPS = tuple(2.0**-power for power in range(10, 1, -1))
 
@@ -98,6 +100,20 @@ def logits_step(tokens: Tokens) -> str | None:
     if coarsest is None:
         return "fp32"
     return "bf16" if coarsest >= 2.0**-5 else "fp16"
+
+
+def displaced(whole: Tokens, stream: Tokens) -> bool:
+    """Tell that a stream's values are those of the token before, or after: equal tokens, and every value fits its neighbour's row and not its own."""
+    pairs = [(one.logprob, other.logprob) for one, other in zip(whole, stream, strict=False)]
+    mine = [left for left, right in pairs if left is not None and right is not None]
+    theirs = [right for left, right in pairs if left is not None and right is not None]
+    if len(mine) < len(pairs) or len(pairs) < _ENOUGH_ROWS or _fits(mine, theirs):
+        return False
+    return _fits(mine[:-1], theirs[1:]) or _fits(mine[1:], theirs[:-1])
+
+
+def _fits(one: list[float], other: list[float]) -> bool:
+    return all(abs(left - right) < _OWN for left, right in zip(one, other, strict=True))
 
 
 def values_mode(tokens: Tokens) -> str | None:

@@ -159,26 +159,31 @@ async def _capabilities(
     mode = canary.values_mode(choice.tokens)
     if mode is not None:
         findings.append(_not_logprobs(mode))
+    same, misread = await _streamed(engine, choice, min(top, 5))
     seen = replace(
         seen,
         top_logprobs=top,
         rows_per_token=not choice.rows_missing and choice.count in (None, len(choice.tokens)),
         logits_step=canary.logits_step(choice.tokens if longest is None else longest.tokens),
         logprob_mode=mode or await _mode(engine) or "unknown",
-        stream_same=await _stream_same(engine, choice, min(top, 5)),
+        stream_same=same,
     )
-    if seen.stream_same is False:
-        findings.append(
-            Finding(
-                "stream_misaligned",
-                "a stream tells other tokens than a whole reply",
-                "nothing to do: streams without all tokens are counted as incomparable, or compared through another source",
-            )
-        )
+    if misread is not None:
+        findings.append(misread)
     seen, problem = await _forced(engine, choice, reply.prompt_tokens, seen, rendered, refused)
     return seen, [*findings, problem] if problem else findings
 
 
+_OTHER_TOKENS = Finding(
+    "stream_misaligned",
+    "a stream tells other tokens than a whole reply",
+    "nothing to do: streams without all tokens are counted as incomparable, or compared through another source",
+)
+_DISPLACED = Finding(
+    "logprob_alignment",
+    "in a stream each token has the logprob of its neighbour",
+    "a fault of this engine: report it there; values of streams are not compared where they show it",
+)
 _NO_LOGPROBS = Finding(
     "no_logprobs",
     "its replies carry no logprobs",
@@ -220,18 +225,21 @@ async def _mode(engine: Subject) -> str | None:
     return canary.scaled(*rows)
 
 
-async def _stream_same(engine: Subject, whole: TokenStream, top: int) -> bool | None:
-    """Ask the canary as a stream, as the live path would: does it show the same tokens? None when a stream is never asked for them."""
+async def _streamed(engine: Subject, whole: TokenStream, top: int) -> tuple[bool | None, Finding | None]:
+    """Ask the canary as a stream, as the live path would: does it show the same tokens, with their own values? None when a stream is never asked for them."""
     if engine.dialect.inject is None:
-        return None
+        return None, None
     asked = {**canary.question(engine.endpoint, engine.model), "stream": True}
     reply = await engine.send(engine.dialect.inject(engine.endpoint, asked, top))
     if reply.error is not None or not reply.choices or reply.choices[0].rows_missing:
-        return False
+        return False, _OTHER_TOKENS
     stream = reply.choices[0]
-    if whole.has_ids and stream.has_ids:
-        return [token.id for token in whole.tokens] == [token.id for token in stream.tokens]
-    return [token.text for token in whole.tokens] == [token.text for token in stream.tokens]
+    ids = whole.has_ids and stream.has_ids
+    if [token.id if ids else token.text for token in whole.tokens] != [
+        token.id if ids else token.text for token in stream.tokens
+    ]:
+        return False, _OTHER_TOKENS
+    return True, _DISPLACED if canary.displaced(whole.tokens, stream.tokens) else None
 
 
 async def _forced(

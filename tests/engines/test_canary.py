@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from engines.canary import chat_template_hash, logits_step, scaled, tokenizer_hash, values_mode
+from engines.canary import chat_template_hash, displaced, logits_step, scaled, tokenizer_hash, values_mode
 from engines.registry import dialect
 from proxy.compare.token_stream import Alternative, Token
 
@@ -82,3 +82,27 @@ def test_hashes_are_of_behaviour(scripted):
     assert all(hashes({"/tokenize": lambda body: render(body, 2)}))  # a template without a system role still has a hash
     assert hashes({}) == (None, None)
     assert asyncio.run(tokenizer_hash(scripted({}), dialect("openai"), "m")) is None
+
+
+def rows(*values: float | None) -> tuple[Token, ...]:
+    return tuple(Token("x", logprob=value) for value in values)
+
+
+@pytest.mark.parametrize(
+    ("stream", "shifted"),
+    [
+        (rows(-0.1, -1.0, -0.2, -2.0, -0.4, -0.1), False),
+        (rows(-0.15, -1.02, -0.2, -1.95, -0.45, -0.1), False),  # another run of the same engine
+        (rows(-0.1, -0.1, -1.0, -0.2, -2.0, -0.4), True),
+        (rows(-1.0, -0.2, -2.0, -0.4, -0.1, -0.3), True),
+        (rows(-0.1, -0.1, -1.0, -0.2, -2.0, -3.0), False),  # one fits neither its own row nor its neighbour's
+        (rows(-0.1, None, -1.0, -0.2, -2.0, -0.4), False),
+        (rows(-0.1, -0.1, -1.0, -0.2, -2.0), False),  # too few to say
+    ],
+)
+def test_values_of_the_neighbouring_token_are_seen(stream: tuple[Token, ...], shifted: bool) -> None:
+    assert displaced(rows(-0.1, -1.0, -0.2, -2.0, -0.4, -0.1), stream) is shifted
+
+
+def test_equal_values_throughout_are_not_displaced() -> None:
+    assert not displaced(rows(*[-0.5] * 8), rows(*[-0.5] * 8))

@@ -145,18 +145,17 @@ def _tokenize(engine: Engine, query: Query) -> Whole:
 
 
 def _spans(engine: Engine, ids: tuple[int, ...]) -> list[Json]:
-    """Write tokens with the characters they stand for; special ones stand for none, and of a split character's tokens the last one has it."""
+    """Write tokens with the characters they stand for; special ones stand for none, and the tokens of a split character share it."""
     spans, held, at = [], b"", 0
     for token in ids:
         held += engine.toy.table.bytes_of(token)
         try:
-            length = len(held.decode())
-            held = b""
+            length, whole = len(held.decode()), True
         except UnicodeDecodeError:
-            length = 1
-            at -= int(len(held) > 1)
+            length, whole = 1, False
         spans.append({"id": token, "text": _text(engine, token), "start": at, "stop": at + length})
-        at += length
+        if whole:
+            at, held = at + length, b""
     return spans
 
 
