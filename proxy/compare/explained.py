@@ -59,18 +59,18 @@ def _values(
             mine, theirs = tuple(mine[index] for index, _ in rows), tuple(token for _, token in rows)
         else:
             theirs = shadow.choices[number].tokens
-        cleaned, lists = _lists(choice, mine, theirs)
+        comparable = comparison.values_incomparable is None
+        doubt = _doubt(choice) if comparable else []
+        cleaned, lists = _lists(choice, mine, theirs, comparable=comparable and not doubt)
         choices.append(cleaned)
-        found += lists
-        if comparison.values_incomparable is None:
-            found += _doubt(cleaned)
+        found += [*doubt, *lists]
     if not found:
         return comparison, []
-    doubt = next((one.name for one in found if one.name != value_layer.ALTERNATIVES_INCOMPLETE), None)
-    if doubt is not None:
-        lists_too = doubt == value_layer.LOGPROB_ALIGNMENT
+    reason = next((one.name for one in found if one.name != value_layer.ALTERNATIVES_INCOMPLETE), None)
+    if reason is not None:
+        lists_too = reason == value_layer.LOGPROB_ALIGNMENT
         choices = [value_layer.without_values(choice, lists=lists_too) for choice in choices]
-        comparison = replace(comparison, values_incomparable=doubt, k3_is_kl=False)
+        comparison = replace(comparison, values_incomparable=reason, k3_is_kl=False)
     if comparison.expected_flips is not None and any(
         choice.gaps != one.gaps for choice, one in zip(choices, comparison.choices, strict=True)
     ):
@@ -88,26 +88,25 @@ def _doubt(choice: ChoiceComparison) -> list[Found]:
 
 
 def _lists(
-    choice: ChoiceComparison, primary: Sequence[Token], shadow: Sequence[Token]
+    choice: ChoiceComparison, primary: Sequence[Token], shadow: Sequence[Token], *, comparable: bool
 ) -> tuple[ChoiceComparison, list[Found]]:
-    """Find lists that repeat their neighbour's or lack where the other arm's do not, and trust none of these rows."""
+    """Find lists that repeat, double or leave out tokens, or that only one arm has, and trust none of the wrong ones."""
     if not choice.compared or (choice.shadow_tokens is not None and choice.by_text and not choice.ids):
         return choice, []
     if isinstance(primary, Columns) and isinstance(shadow, Columns) and lists_whole(primary, shadow, choice.compared):
         return choice, []
     primary, shadow = primary[: choice.compared], shadow[: choice.compared]
     repeated = value_layer.repeated_lists(primary), value_layer.repeated_lists(shadow)
+    doubled = value_layer.doubled_lists(primary, choice.gaps), value_layer.doubled_lists(shadow, choice.shadow_gaps)
+    hidden = value_layer.hidden_rivals(choice, primary, shadow) if comparable else ([], [])
     lacking = value_layer.short_lists(primary, shadow)
     seen: Evidence = {}
-    for arm, again, few in zip(("primary", "shadow"), repeated, lacking, strict=True):
-        if again:
-            seen |= {f"{arm}_repeated": len(again)}
-        if few:
-            seen |= {f"{arm}_missing": len(few)}
+    for what, rows in (("repeated", repeated), ("doubled", doubled), ("left_out", hidden), ("missing", lacking)):
+        seen |= {f"{arm}_{what}": len(some) for arm, some in zip(("primary", "shadow"), rows, strict=True) if some}
     if not seen:
         return choice, []
-    rows = {*repeated[0], *repeated[1]}
-    cleaned = value_layer.without_rows(choice, rows) if rows else choice
+    wrong = {row for rows in (*repeated, *doubled, *hidden) for row in rows}
+    cleaned = value_layer.without_rows(choice, wrong) if wrong else choice
     return cleaned, [Found(value_layer.ALTERNATIVES_INCOMPLETE, seen | {"positions": choice.compared})]
 
 

@@ -57,13 +57,15 @@ class Known(Struct, frozen=True):
     """What the caller knows of an exchange beside the two replies.
 
     ``noted``: findings of the layers before the replies (sampling defaults, logprob modes). ``contexts``: the arms' context lengths in tokens, primary's and shadow's.
-    ``max_tokens``: the client's bound on the reply, None when it set none. ``chat``: whether a template made the prompt.
+    ``max_tokens``: the client's bound on the reply, None when it set none. ``chat``: whether a template made the prompt, and ``tools``
+    whether it had tools to describe.
     """
 
     noted: tuple[Found, ...] = ()
     contexts: tuple[int | None, int | None] = (None, None)
     max_tokens: int | None = None
     chat: bool = True
+    tools: bool = False
 
 
 NOTHING = Known()

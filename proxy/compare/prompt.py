@@ -20,6 +20,8 @@ CONTEXT_TRUNCATED = "context_truncated"
 #: Where no context length is known, a part that is missing from a prompt shorter than this is the template's doing: the smallest window that engines
 #: come with by themselves has 2,048 tokens, and those that cut leave at least a quarter of it.
 _NEVER_CUT_BELOW = 512
+#: So many tokens no template adds by itself: default system messages have some dozens. (What it says of tools can be longer.)
+_NEVER_ADDED = 256
 
 Ids = tuple[int, ...]
 
@@ -83,7 +85,7 @@ def _how(primary: Ids, shadow: Ids, known: Known) -> Found | None:
     behind = _common(shorter[ahead:][::-1], longer[ahead:][::-1])
     if ahead + behind == len(shorter) and len(shorter) < len(longer):
         context = known.contexts[0 if longer_is_shadow else 1]
-        if _did_not_fit(len(shorter), len(longer), context, known.max_tokens):
+        if _did_not_fit(len(shorter), len(longer), context, known):
             missing = len(longer) - len(shorter)
             return Found(CONTEXT_TRUNCATED, {"arm": short_arm, "context": context, "missing": missing, "at": ahead})
     shared = (Counter(primary) & Counter(shadow)).total()
@@ -92,8 +94,10 @@ def _how(primary: Ids, shadow: Ids, known: Known) -> Found | None:
     return None
 
 
-def _did_not_fit(shorter: int, longer: int, context: int | None, max_tokens: int | None) -> bool:
-    return shorter >= _NEVER_CUT_BELOW if context is None else longer + (max_tokens or 0) > context
+def _did_not_fit(shorter: int, longer: int, context: int | None, known: Known) -> bool:
+    if not known.tools and longer - shorter >= _NEVER_ADDED:
+        return True
+    return shorter >= _NEVER_CUT_BELOW if context is None else longer + (known.max_tokens or 0) > context
 
 
 def _common(left: Ids, right: Ids) -> int:

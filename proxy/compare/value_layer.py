@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from proxy.compare.comparison import ChoiceComparison, FlipClass
 from proxy.compare.distance import correlation
+from proxy.compare.identity import same
 from proxy.compare.layers import Found
-from proxy.compare.token_stream import Token
+from proxy.compare.token_stream import Alternative, Token
 
 T = TypeVar("T")
 
@@ -32,6 +33,8 @@ _EXPLAINED, _ENOUGH_GAPS = 0.98, 8
 _SCALED, _MOVED = 0.05, 0.05
 #: A difference of values (nats) that bf16 and other kernels seldom make; fewer than two of them are no sign of a shift.
 _FAR = 0.5
+#: A list that goes on so far (nats) below a token and does not hold it has left it out: no two engines of one model differ by so much there.
+_BELOW, _ENOUGH_HIDDEN, _ROUNDING = 3.0, 3, 1e-9
 
 
 def alignment_findings(primary: Sequence[float | None], shadow: Sequence[float | None]) -> tuple[str, ...]:
@@ -136,6 +139,41 @@ def short_lists(primary: Sequence[Token], shadow: Sequence[Token]) -> tuple[list
             lacking[1 if mine else 0].append(index)
     # An arm that shows rivals nowhere was asked for none, unless it is the shadow, which is always asked for some.
     return lacking[0] if len(lacking[0]) < both else [], lacking[1] if len(lacking[1]) < both or not both else []
+
+
+def doubled_lists(tokens: Sequence[Token], gaps: Sequence[float | None]) -> list[int]:
+    """Return the rows whose list begins with one token twice: it would pass for a tie with itself."""
+    return [
+        index
+        for index, gap in enumerate(gaps)
+        if gap == 0.0 and len(top := tokens[index].top) > 1 and same(top[0], top[1]) is True
+    ]
+
+
+def hidden_rivals(
+    choice: ChoiceComparison, primary: Sequence[Token], shadow: Sequence[Token]
+) -> tuple[list[int], list[int]]:
+    """Return the rows in which an arm leaves out one of the other's two most likely tokens although its list goes far below it, for each arm.
+
+    Only rows in which the arms' first two are not the same are looked at. Too few of them are a difference of the engines and not of their lists.
+    """
+    hidden: tuple[list[int], list[int]] = ([], [])
+    for index, (gap, other, moved) in enumerate(zip(choice.gaps, choice.shadow_gaps, choice.gap_shifts, strict=True)):
+        if gap is None or other is None or (moved is not None and abs(other - gap - moved) < _ROUNDING):
+            continue
+        left, right = primary[index].top, shadow[index].top
+        if _lacks(right, left):
+            hidden[1].append(index)
+        elif _lacks(left, right):
+            hidden[0].append(index)
+    return hidden[0] if len(hidden[0]) >= _ENOUGH_HIDDEN else [], hidden[1] if len(hidden[1]) >= _ENOUGH_HIDDEN else []
+
+
+def _lacks(listed: Sequence[Alternative], other: Sequence[Alternative]) -> bool:
+    if not listed:
+        return False
+    lowest = listed[-1].logprob + _BELOW
+    return any(one.logprob > lowest and all(same(one, entry) is False for entry in listed) for one in other[:2])
 
 
 def without_values(choice: ChoiceComparison, *, lists: bool) -> ChoiceComparison:

@@ -57,7 +57,7 @@ def beforehand(asked: Asked, primary: Arm, arm: Arm, mode: Mode) -> tuple[str | 
         else:
             del arm.doubts[mode]
     chat = asked.endpoint is Endpoint.CHAT
-    return reason, Known(tuple(noted), (primary.context, arm.context), asked.max_tokens, chat)
+    return reason, Known(tuple(noted), (primary.context, arm.context), asked.max_tokens, chat, asked.has_tools)
 
 
 def remember(arm: Arm, mode: Mode, given: str | None, comparison: Comparison) -> None:

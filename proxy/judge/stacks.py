@@ -95,21 +95,26 @@ class Stacks:
             logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=0)
 
     def _settle(self, arm: Arm, known: Probe) -> None:
-        seen = known.capabilities
-        arm.defaults = known.defaults
-        arm.alternatives = seen.top_logprobs if 0 < seen.top_logprobs < _ASKED_BY_PROBE else None
-        arm.forced = seen.forced
-        arm.logprob_mode = seen.logprob_mode
-        arm.dtype = known.footprint.value("dtype")
-        arm.context = seen.context_length
-        arm.doubts = {}
-        arm.footprint = known.footprint.id
+        learn(arm, known)
         try:
             self.ledger.store.put_footprint(arm.footprint, known.footprint.as_json(), time.time())
         except StoreError as error:
             logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=0)
         self.metrics.footprint(arm.name, known.footprint.as_json())
-        self.metrics.capabilities(arm.name, seen, known.prompt)
+        self.metrics.capabilities(arm.name, known.capabilities, known.prompt)
+
+
+def learn(arm: Arm, known: Probe) -> None:
+    """Write into an arm what its engine is."""
+    seen = known.capabilities
+    arm.defaults = known.defaults
+    arm.alternatives = seen.top_logprobs if 0 < seen.top_logprobs < _ASKED_BY_PROBE else None
+    arm.forced = seen.forced
+    arm.logprob_mode = seen.logprob_mode
+    arm.dtype = known.footprint.value("dtype")
+    arm.context = seen.context_length
+    arm.doubts = {}
+    arm.footprint = known.footprint.id
 
 
 def _kept(value: object) -> Fact:

@@ -81,7 +81,7 @@ ADVICE: dict[str, Advice] = {
         "One arm's logprobs are shifted against its tokens: a fault of that engine; report it there.",
     ),
     "alternatives_incomplete": Advice(
-        "rows of an arm show no rival where the other's do, or repeat the list of the row before",
+        "lists that lack a likely token or show no rival where the other arm's do, hold one twice, or repeat the row before",
         "notice",
         "An arm lists fewer alternatives than asked for, or repeats them: raise its limit, or lower top_logprobs for both.",
     ),

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proxy.compare.compare_free import compare_free, first_difference
 from proxy.compare.comparison import By, Comparison, FlipClass, Source, TauOrigin
@@ -221,8 +222,8 @@ def test_the_same_tokens_split_into_other_channels():
     comparison = free(plain, split)
     assert (comparison.outcome, comparison.findings) == ("identical", ("channel_split",))
     tokens = (Token("a", id=97, channel=Channel.REASONING), Token("b", id=98))
-    marked = Reply(choices=(TokenStream(tokens=tokens, text="ab", finish_reason="length", count=2),))
-    assert free(plain, marked).findings == ("channel_split",)
+    marked = Reply(choices=(replace(plain.choices[0], tokens=tokens),))
+    assert free(plain, marked).findings == ()  # not every engine says of a row which channel it is of
 
 
 def test_tool_calls_are_compared_after_canonicalisation():

@@ -69,6 +69,14 @@ def bare(tokens):
     return [replace(token, top=()) if at % 3 == 2 else token for at, token in enumerate(tokens)]
 
 
+def doubled(tokens):
+    return [replace(token, top=(token.top[0], *token.top[:1], *token.top[2:])) for token in tokens]
+
+
+def left_out(tokens):
+    return [replace(token, top=(token.top[0], *token.top[2:])) for token in tokens]
+
+
 def scaled(tokens):
     return [
         replace(
@@ -158,6 +166,24 @@ def test_rows_that_repeat_a_list_are_left_out_and_the_others_counted(make, tau, 
         assert 0 < n == compared.kl_lower_bounds.count(None) == compared.shadow_gaps.count(None)
         assert set(compared.kl_lower_bounds) == {0.0, None}
     assert summarise_free(found)["logprob_error_nats"]["max"] == 0.0
+
+
+@pytest.mark.parametrize(("change", "what"), [(doubled, "doubled"), (left_out, "left_out")])
+@pytest.mark.parametrize("guilty", ["primary", "shadow"])
+def test_lists_that_hold_one_twice_or_leave_one_out(make, tau, change, what, guilty):
+    primary = [make.engine().greedy(prompt, LENGTH, make.vocabulary) for prompt in make.prompts[:4]]
+    for stream in primary:
+        mine, other = make.reply(stream), rows(change)(make.reply(stream))
+        arms = (other, mine) if guilty == "primary" else (mine, other)
+        found = compare_free(*arms, source=Source.REPLY, tau=tau, greedy=True)
+        assert found.findings == ("alternatives_incomplete",)
+        seen = found.evidence["alternatives_incomplete"]
+        assert seen[f"{guilty}_{what}"] > LENGTH // 2
+        assert all(name == "positions" or name.startswith(guilty) for name in seen)
+        (compared,) = found.choices
+        assert not compared.ties
+        assert set(compared.kl_lower_bounds) <= {0.0, None} or what == "left_out"
+        assert found.outcome == "identical"
 
 
 def test_shifted_scores_claim_no_flip(make, tau, answers):

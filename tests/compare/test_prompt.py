@@ -46,6 +46,9 @@ def test_a_known_context_length_tells_a_cut_from_a_template():
     assert names(whole, part, known=Known(contexts=(24, 2048))) == ("prompt_template", "prompt_tokens")
     assert names(whole, part, known=Known(contexts=(2048, 40), max_tokens=16))[0] == "context_truncated"
     assert names((1, *LONG), (1, *LONG[200:]), known=Known(contexts=(4096, 4096)))[0] == "prompt_template"
+    # No template adds 300 tokens by itself, unless it has tools to describe.
+    assert names((1, *LONG), (1, *LONG[300:]), known=Known(contexts=(4096, 4096)))[0] == "context_truncated"
+    assert names((1, *LONG), (1, *LONG[300:]), known=Known(contexts=(4096, 4096), tools=True))[0] == "prompt_template"
 
 
 def test_the_evidence_says_which_arm_and_how_much_and_holds_no_text():
