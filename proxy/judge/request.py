@@ -111,23 +111,25 @@ class Asked(Struct, frozen=True):
         whole = all(
             (self.body[key] if self.body.get(key) is not None else default) == value for key, value, default in cuts
         )
-        return whole and self._unbent() and self.effective_temperature(defaults) == 1.0
+        plain = whole and self._unbent() and not self.body.get("tools")
+        return plain and self.effective_temperature(defaults) == 1.0
 
     def unprocessed(self, defaults: Defaults) -> bool:
         """Whether raw and processed logprobs are the same numbers: drawn as ``unfiltered`` says, or greedy without penalties, bias and grammar.
 
         A greedy request has no temperature, and engines that report processed values (SGLang, TGI, vLLM when started so) neither scale nor cut those of one.
         """
-        greedy = self.effective_temperature(defaults) == 0.0 and self._unbent()
+        forced_call = bool(self.body.get("tools")) and self.body.get("tool_choice") not in (None, "auto", "none")
+        greedy = self.effective_temperature(defaults) == 0.0 and not forced_call and self._unbent()
         return greedy or self.unfiltered(defaults)
 
     def _unbent(self) -> bool:
         """Whether nothing is penalised, biased or prescribed."""
-        neutral = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0}
+        neutral = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0, "repeat_penalty": 1.0}
         plain = all(self.body.get(key) is None or self.body[key] == value for key, value in neutral.items())
         return plain and not any(
             self.body.get(key)
-            for key in ("logit_bias", "response_format", "guided_json", "structured_outputs", "grammar", "tools")
+            for key in ("logit_bias", "response_format", "guided_json", "structured_outputs", "grammar")
         )
 
     def out_of_scope(self) -> str | None:
