@@ -131,7 +131,8 @@ def test_modes(modes: tuple[str, str], reason: str | None, named: bool) -> None:
         ({"temperature": 0}, None),
         ({"temperature": 0.7}, "logprob_mode"),
         ({"presence_penalty": 0.5}, "logprob_mode"),
-        ({"tools": [{}]}, "logprob_mode"),
+        ({"tools": [{}]}, None),
+        ({"tools": [{}], "tool_choice": "required"}, "logprob_mode"),
     ],
 )
 def test_processed_values_of_a_plain_greedy_request_are_raw_ones(body: dict[str, Any], reason: str | None) -> None:

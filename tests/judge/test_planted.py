@@ -195,11 +195,11 @@ def test_arguments_in_another_order_are_no_finding():
 
 def test_values_after_temperature_are_named_where_there_is_one_and_their_tokens_compared():
     drawn = tuple(one | {"temperature": 0.6, "seed": 3} for one in ALL[::2])
-    found = judged(script("processed_logprobs: true"), *ALL[::2], *drawn, probed=True)
+    found = judged(REPLIES, *ALL[::2], *drawn, primary=script("processed_logprobs: true"), probed=True)
     named = [one for one in found if one.findings]
     assert [one.findings for one in named] == [("logprob_mode",)] * 2
     assert all((one.mode, one.outcome, one.greedy) == (Mode.FORCED, "scored", False) for one in named)
-    assert named[0].evidence == {"logprob_mode": {"primary": "raw", "shadow": "processed"}}
+    assert named[0].evidence == {"logprob_mode": {"primary": "processed", "shadow": "raw"}}
     assert {one.outcome for one in found if one.mode is Mode.FREE and one.incomparable is None} == {"identical"}
     quiet(found)
 
