@@ -56,7 +56,8 @@ def _values(
         mine: Tokens = primary.choices[number].tokens if number < len(primary.choices) else ()
         if shadow is None:
             rows = scored[number]
-            mine, theirs = tuple(mine[index] for index, _ in rows), tuple(token for _, token in rows)
+            mine = tuple(mine[index] for index, _ in rows)
+            theirs: Tokens = tuple(token for _, token in rows)
         else:
             theirs = shadow.choices[number].tokens
         comparable = comparison.values_incomparable is None
@@ -93,13 +94,16 @@ def _lists(
     """Find lists that repeat, double or leave out tokens, or that only one arm has, and trust none of the wrong ones."""
     if not choice.compared or (choice.shadow_tokens is not None and choice.by_text and not choice.ids):
         return choice, []
-    if isinstance(primary, Columns) and isinstance(shadow, Columns) and lists_whole(primary, shadow, choice.compared):
-        return choice, []
-    primary, shadow = primary[: choice.compared], shadow[: choice.compared]
-    repeated = value_layer.repeated_lists(primary), value_layer.repeated_lists(shadow)
     doubled = value_layer.doubled_lists(primary, choice.gaps), value_layer.doubled_lists(shadow, choice.shadow_gaps)
     hidden = value_layer.hidden_rivals(choice, primary, shadow) if comparable else ([], [])
-    lacking = value_layer.short_lists(primary, shadow)
+    repeated: tuple[list[int], list[int]] = ([], [])
+    lacking: tuple[list[int], list[int]] = ([], [])
+    if not (
+        isinstance(primary, Columns) and isinstance(shadow, Columns) and lists_whole(primary, shadow, choice.compared)
+    ):
+        primary, shadow = primary[: choice.compared], shadow[: choice.compared]
+        repeated = value_layer.repeated_lists(primary), value_layer.repeated_lists(shadow)
+        lacking = value_layer.short_lists(primary, shadow)
     seen: Evidence = {}
     for what, rows in (("repeated", repeated), ("doubled", doubled), ("left_out", hidden), ("missing", lacking)):
         seen |= {f"{arm}_{what}": len(some) for arm, some in zip(("primary", "shadow"), rows, strict=True) if some}

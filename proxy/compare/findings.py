@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from proxy.compare.columns import Columns
-from proxy.compare.token_stream import Tokens, TokenStream
+from proxy.compare.token_stream import TokenStream
 from proxy.compare.value_layer import LOGPROB_MODE
 
 STREAM_MISALIGNED = "stream_misaligned"
