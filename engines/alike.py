@@ -55,6 +55,9 @@ def says_the_same(one: Answer, other: Answer) -> bool:
             left[at : at + _PART] == right[at + its - mine : at + its - mine + _PART]
             for at in range(mine, len(left), _PART)
         )
+    start = right[:_PART].replace(heads[1], heads[0])
+    if not left.startswith(start[: -len(heads[1])]):  # what may be a part of a beginning was not replaced
+        return False
     # Such a beginning holds quotes, so it is in no JSON string: an event that has it is the same event with the other.
     return (mine != its or len(left) == len(right)) and right.replace(heads[1], heads[0]) == left
 

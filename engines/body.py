@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engines import typed
+from engines import typed, typed_stream
 from engines.condense import condensed
 from engines.dialect import Answer
 from engines.lenient_json import NotJson, loads
@@ -28,7 +28,7 @@ def document(answer: Answer, *, columns: bool = False) -> tuple[Json, str | None
         return {}, answer.failure
     if not 200 <= answer.status <= 299:
         return {}, answer.failure or f"status_{answer.status if 0 <= answer.status <= 999 else 0}"
-    value, error = _stream(answer) if is_stream(answer) else _object(answer, columns=columns)
+    value, error = _stream(answer, columns=columns) if is_stream(answer) else _object(answer, columns=columns)
     return value, answer.failure or error
 
 
@@ -41,8 +41,10 @@ def is_stream(answer: Answer) -> bool:
     return start.startswith((b"data:", b"event:", b":"))
 
 
-def _stream(answer: Answer) -> tuple[Json, str | None]:
+def _stream(answer: Answer, *, columns: bool = False) -> tuple[Json, str | None]:
     body = answer.body
+    if columns and (found := typed_stream.stream(body)) is not None:
+        return found
     shorter = condensed(body)
     events, error = plain_events(shorter), None
     if events is None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from engines.rows import LABEL, LISTED, chat_row, labelled, number
+from engines.rows import LABEL, LISTED, ROW_TEXT, chat_row, labelled, number
 from proxy.compare.columns import Columns
 from proxy.compare.token_stream import Token
 
@@ -49,18 +49,22 @@ class _LabelRow(Struct, gc=False):
     bytes: list[int] | None = None
 
 
-class _Logprobs(Struct):
+class TextLogprobs(Struct):
+    """Rows whose tokens are called by their texts."""
+
     content: list[_Row]
     tokens: None = None
 
 
-class _LabelLogprobs(Struct):
+class LabelLogprobs(Struct):
+    """Rows whose tokens are called by labels."""
+
     content: list[_LabelRow]
     tokens: None = None
 
 
 class _Choice(Struct):
-    logprobs: _Logprobs
+    logprobs: TextLogprobs
     index: Any = None
     message: Any = None
     text: Any = None
@@ -70,7 +74,7 @@ class _Choice(Struct):
 
 
 class _LabelChoice(_Choice):
-    logprobs: _LabelLogprobs  # type: ignore[assignment] # msgspec builds a class of its own from each
+    logprobs: LabelLogprobs  # type: ignore[assignment] # msgspec builds a class of its own from each
 
 
 class _Reply(Struct):
@@ -121,8 +125,8 @@ def _fields(value: Struct, names: tuple[str, ...]) -> Json:
     return {name: getattr(value, name) for name in names}
 
 
-def columns(rows: list[Any], *, by_label: bool) -> Columns | None:
-    """Return typed rows as columns, None when they are not of the usual shape."""
+def columns(rows: list[Any], *, by_label: bool, texts: list[str | None] | None = None) -> Columns | None:
+    """Return typed rows as columns, None when they are not of the usual shape. ``texts``: what else is known of the rows' own."""
     names = [row.token for row in rows]
     tops = [row.top_logprobs or () for row in rows]
     listed = [[entry.token for entry in top] for top in tops]
@@ -139,7 +143,7 @@ def columns(rows: list[Any], *, by_label: bool) -> Columns | None:
         return None
 
     def token(index: int) -> Token:
-        return chat_row(_as_json(rows[index]))
+        return chat_row(_as_json(rows[index]) | ({} if texts is None else {ROW_TEXT: texts[index]}))
 
     return Columns(
         names, [number(row.logprob) for row in rows], listed, values, labelled=by_label, ids=ids, token=token

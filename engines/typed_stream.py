@@ -1,0 +1,147 @@
+"""Streams with logprobs read straight into typed rows: all events in one go, and merged column by column.
+
+House rules. Those of ``typed``: total, and only a short cut. The usual stream: every event one line of ``data: {...}``, one choice, content and nothing else in its
+deltas.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from engines.typed import LabelLogprobs, TextLogprobs, columns
+from proxy.compare.sse import MAX_EVENT
+
+Json = dict[str, Any]
+
+
+class _Delta(Struct, gc=False):
+    """What an event adds. A field that is None may not be there as anything else."""
+
+    content: str | None = None
+    reasoning: None = None
+    reasoning_content: None = None
+    refusal: None = None
+    tool_calls: None = None
+    function_call: None = None
+
+
+class _Choice(Struct):
+    delta: _Delta
+    logprobs: TextLogprobs | None = None
+    index: int | None = None
+    finish_reason: Any = None
+    token_ids: list[Any] | None = None
+    prompt_token_ids: Any = None
+    text: None = None
+    message: None = None
+
+
+class _LabelChoice(_Choice):
+    logprobs: LabelLogprobs | None = None  # type: ignore[assignment] # msgspec builds a class of its own from each
+
+
+class _Event(Struct):
+    choices: list[_Choice]
+    usage: dict[str, Any] | None = None
+    model: Any = None
+    system_fingerprint: Any = None
+    prompt_token_ids: Any = None
+    object: str | None = None
+    error: None = None
+
+
+class _LabelEvent(_Event):
+    choices: list[_LabelChoice]  # type: ignore[assignment] # likewise
+
+
+_BY_TEXT, _BY_LABEL = msgspec.json.Decoder(_Event), msgspec.json.Decoder(_LabelEvent)
+_FIRST = re.compile(rb'"logprobs":\s*\{\s*"content":\s*\[\s*\{\s*"token":\s*"(token_id:)?')
+_LOOK_AT = 1 << 16  # the first events may have no rows
+_DONE = b"\n\ndata: [DONE]\n\n"
+
+
+def stream(body: bytes) -> tuple[Json, str | None] | None:
+    """Return what ``stream.merge`` makes of the events, its rows as ``Columns``; None when they are to be read the long way."""
+    first = _FIRST.search(body, 0, _LOOK_AT)
+    if first is None:
+        return None
+    by_label = first[1] is not None
+    events = _events(body, _BY_LABEL if by_label else _BY_TEXT)
+    if events is None or any(len(event.choices) > 1 or event.object == "error" for event in events):
+        return None
+    said = [event.choices[0] for event in events if event.choices]
+    if not said or len({choice.index or 0 for choice in said}) > 1:
+        return None
+    rows: list[Any] = []
+    texts: list[str | None] = []
+    for choice in said:
+        if choice.logprobs is not None:
+            its = choice.logprobs.content
+            rows += its
+            texts += [choice.delta.content] if len(its) == 1 else [None] * len(its)
+    tokens = columns(rows, by_label=by_label, texts=texts)
+    if tokens is None:
+        return None
+    merged: Json = {
+        "index": said[0].index or 0,
+        "finish_reason": _last([choice.finish_reason for choice in said]),
+        "logprobs": {"content": tokens},
+        "token_ids": _joined([choice.token_ids for choice in said]),
+        "prompt_token_ids": _first([choice.prompt_token_ids for choice in said]),
+        "message": {"content": "".join([choice.delta.content or "" for choice in said])},
+    }
+    cut = merged["finish_reason"] is None and not body.endswith(_DONE)
+    return {**_head(events), "choices": [merged]}, "cut" if cut else None
+
+
+def _events(body: bytes, decoder: msgspec.json.Decoder[Any]) -> list[Any] | None:
+    r"""Decode every event of a stream that is nothing but ``data: {...}\n\n`` and perhaps ``[DONE]``.
+
+    With an object's end before each line's end and an object's beginning after it, no line can begin inside another's value; as many values as lines are then one in each.
+    """
+    end = len(body) - (len(_DONE) if body.endswith(_DONE) else 2)
+    if not body.startswith(b"data: {") or not body.endswith(b"\n\n") or len(body) > MAX_EVENT // 2:
+        return None
+    lines = body[:end].split(b"\n")
+    said = lines[::2]
+    if (
+        any(lines[1::2])
+        or b"\r" in body
+        or not all(line.startswith(b"data: {") and line.endswith(b"}") for line in said)
+    ):
+        return None
+    try:
+        events: list[Any] = decoder.decode_lines(b"\n".join([line[6:] for line in said]))
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
+    return events if len(events) == len(said) else None
+
+
+def _head(events: list[Any]) -> Json:
+    usage: Json = {}
+    for event in events:
+        if event.usage is not None:
+            usage.update({name: part for name, part in event.usage.items() if part is not None})
+    return {
+        "usage": usage,
+        "model": _last([event.model for event in events]),
+        "system_fingerprint": _last([event.system_fingerprint for event in events]),
+        "prompt_token_ids": _first([event.prompt_token_ids for event in events]),
+    }
+
+
+def _first(values: list[Any]) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _last(values: list[Any]) -> Any:
+    return _first(values[::-1])
+
+
+def _joined(lists: list[list[Any] | None]) -> list[Any] | None:
+    known = [one for one in lists if one is not None]
+    return [item for one in known for item in one] if known else None
