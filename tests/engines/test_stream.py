@@ -45,7 +45,7 @@ def test_several_tokens_in_an_event_and_tokens_without_text():
 
 
 def test_null_events_unknown_fields_and_unknown_channels_are_passed_over():
-    seen = read("null", {"obfuscation": "x"}, delta({"content": "a", "refusal": "b"}, "eos", other=1))
+    seen = read("null", {"obfuscation": "x"}, delta({"content": "a", "mood": "b"}, "eos", other=1))
     assert (seen.choices[0].text, seen.choices[0].finish_reason, seen.error) == ("a", "stop", None)
 
 
