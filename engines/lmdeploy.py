@@ -97,10 +97,21 @@ def read(endpoint: Endpoint, request: Json, answer: Answer) -> Reply:
         logprobs = choice.get("logprobs")
         rows = logprobs.get("content") if isinstance(logprobs, dict) else None
         if isinstance(rows, list) and rows:
-            mend([row for row in rows if isinstance(row, dict)], _texts(choice.get("message")))
+            _mend([row for row in rows if isinstance(row, dict)], choice)
         elif isinstance(choice.get("output_token_logprobs"), list):
             choice["logprobs"] = {"content": [_of_pair(row) for row in choice["output_token_logprobs"]]}
     return reply(value, request, error, raw_bytes=True)
+
+
+def _mend(rows: list[Json], choice: Json) -> None:
+    """Turn pieces into text, and put the chosen token into its own list, where other engines have it."""
+    mend(rows, _texts(choice.get("message")))
+    ids = ids_of(choice["token_ids"]) or ()
+    for row, known in zip(rows, ids if len(ids) == len(rows) else [None] * len(rows), strict=True):
+        listed = row.get("top_logprobs")
+        if isinstance(listed, list) and listed and row.get("logprob") is not None:
+            chosen = {name: row.get(name) for name in ("token", "bytes", "logprob")}
+            row["top_logprobs"] = [{**chosen, "id": known}, *listed]
 
 
 def _of_pair(row: Any) -> Json:

@@ -117,7 +117,9 @@ async def _first(fetch: Fetch, dialect: Dialect, model: str) -> tuple[Subject, R
     for endpoint in (Endpoint.CHAT, Endpoint.COMPLETIONS):
         engine = Subject(fetch, dialect, model, endpoint)
         reply = await engine.ask(5)
-        if reply.error == "status_400":  # fewer alternatives than five are allowed, or none
+        if reply.error == "status_400":  # fewer alternatives than five are allowed, or none, or no logprobs at all
+            reply = await engine.ask(0)
+        if reply.error == "status_400":
             reply = await engine.send(canary.question(endpoint, model))
         if reply.error is None:
             return engine, reply
@@ -188,7 +190,7 @@ _NO_LOGPROBS = Finding(
     "no_logprobs",
     "its replies carry no logprobs",
     "start it so that it gives them (vLLM: --max-logprobs, LMDeploy: --logprobs-mode), or use another server: for Transformers,"
-    " `parhelion engine reference`; without them only texts are compared",
+    " `parhelion engine reference`; without them only tokens are compared, or texts",
     severe=True,
 )
 

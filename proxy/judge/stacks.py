@@ -109,6 +109,8 @@ def learn(arm: Arm, known: Probe) -> None:
     seen = known.capabilities
     arm.defaults = known.defaults
     arm.alternatives = seen.top_logprobs if 0 < seen.top_logprobs < _ASKED_BY_PROBE else None
+    if seen.text_only:  # some refuse a request over logprobs they do not give
+        arm.alternatives = 0
     arm.forced = seen.forced
     arm.logprob_mode = seen.logprob_mode
     arm.dtype = known.footprint.value("dtype")

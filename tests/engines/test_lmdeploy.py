@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.canary import values_mode
+from engines.capabilities import Level
 from engines.dialect import Answer, DialectError, Endpoint
 from engines.lmdeploy import DIALECT, ask, inject, read, strip
+from engines.probe import probe
 from proxy.compare.token_stream import Alternative, Channel
 
 CHAT, COMPLETIONS = Endpoint.CHAT, Endpoint.COMPLETIONS
@@ -106,7 +108,8 @@ def test_pieces_are_read_as_text_and_bytes_under_their_ids():
         (8, "", b"\x8a", -0.4),
         (9, "é", "é".encode(), -0.5),
     ]
-    assert choice.tokens[1].top == (Alternative(-1.9, None, " the", b" the"),)
+    assert choice.tokens[1].top == (Alternative(-0.2, 6, " ", b" \xf0"), Alternative(-1.9, None, " the", b" the"))
+    assert choice.tokens[2].top == ()
     assert not choice.rows_missing
 
 
@@ -114,7 +117,7 @@ def test_sentencepiece():
     value = chat("the sea", [row("▁the", -0.1, ("<0xE2>", -4.0)), row("▁sea", -0.2)], [5, 6])
     choice = read(CHAT, {"logprobs": True}, answer(value)).choices[0]
     assert [(token.text, token.data) for token in choice.tokens] == [(" the", b" the"), (" sea", b" sea")]
-    assert choice.tokens[0].top == (Alternative(-4.0, None, "", b"\xe2"),)
+    assert choice.tokens[0].top == (Alternative(-0.1, 5, " the", b" the"), Alternative(-4.0, None, "", b"\xe2"))
 
 
 def test_the_channels_of_a_whole_reply():
@@ -281,3 +284,16 @@ def test_versions_and_engines_without_scoring_refuse(scripted):
     with pytest.raises(DialectError) as error:
         asyncio.run(DIALECT.score(scripted({"/generate": nothing}), None, (1,), (2,), 2))
     assert error.value.reason == "no_prompt_logprobs"
+
+
+def test_an_engine_without_a_logprobs_mode_is_found_to_have_ids(scripted):
+    def answered(body):
+        if body.get("logprobs"):  # the check of its ``validation``
+            return Answer(400, JSON, ((0, b'{"object": "error", "message": "not enabled logprobs_mode"}'),))
+        return chat("The sea", None, [5, 6] if body.get("return_token_ids") else None)
+
+    fetch = scripted({"/v1/models": {"data": [{"id": "m", "owned_by": "lmdeploy"}]}, "/v1/chat/completions": answered})
+    found = asyncio.run(probe(fetch, DIALECT))
+    assert (found.capabilities.text_only, found.capabilities.token_ids) == (True, True)
+    assert found.capabilities.level is Level.TEXT
+    assert [one.finding for one in found.findings] == ["no_logprobs"]

@@ -117,8 +117,8 @@ def test_a_whole_chat_is_read_as_what_was_put_in(lmdeploy):
     choice = found.choices[0]
     assert told(choice.tokens) == TOKENS
     assert [token.top for token in choice.tokens[:2]] == [
-        (Alternative(-2.5, None, "A", b"A"),),
-        (Alternative(-0.6, None, " ocean", b" ocean"),),
+        (Alternative(-0.1, 5, "The", b"The"), Alternative(-2.5, None, "A", b"A")),
+        (Alternative(-0.6, None, " ocean", b" ocean"), Alternative(-0.7, 6, " sea", b" sea")),
     ]
     assert (found.error, found.prompt_tokens, choice.count, choice.rows_missing) == (None, 3, 4, False)
 

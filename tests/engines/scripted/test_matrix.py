@@ -54,13 +54,10 @@ def test_what_is_read_is_what_the_toy_says(name: str, endpoint: Endpoint, stream
         assert not choice.has_logprobs
         return
     assert not choice.rows_missing
-    # LMDeploy leaves the chosen token out of its list.
-    _rows_are_those_of(played, choice, prompt, wanted, chosen_apart=name == "lmdeploy")
+    _rows_are_those_of(played, choice, prompt, wanted)
 
 
-def _rows_are_those_of(
-    played: Engine, choice: TokenStream, prompt: tuple[int, ...], wanted: list[int], *, chosen_apart: bool
-) -> None:
+def _rows_are_those_of(played: Engine, choice: TokenStream, prompt: tuple[int, ...], wanted: list[int]) -> None:
     table = played.toy.table
     assert len(choice.tokens) == len(wanted)
     for place, (token, known) in enumerate(zip(choice.tokens, wanted, strict=True)):
@@ -68,8 +65,6 @@ def _rows_are_those_of(
         assert token.text in (table.text_of(known), "")
         expected = best(played.toy, (*prompt, *wanted[:place]), TOP)
         assert token.logprob == pytest.approx(expected[0][1], abs=2e-6)
-        if chosen_apart:
-            del expected[0]
         assert [one.logprob for one in token.top] == pytest.approx([value for _, value in expected], abs=2e-6)
         for other, (number, _) in zip(token.top, expected, strict=True):
             assert other.id in (number, None)
