@@ -149,10 +149,9 @@ async def detokenize(fetch: Fetch, ids: tuple[int, ...], model: str | None) -> s
 async def score(
     fetch: Fetch, model: str | None, prompt: tuple[int, ...], ids: tuple[int, ...], top: int
 ) -> tuple[Scored, ...]:
-    """Score ``ids`` after ``prompt`` in one prefill: every position, with ``top`` alternatives each.
+    """Score ``ids`` after ``prompt`` in one prefill: every position, with ``top`` alternatives each, of the one model there is.
 
-    ``/generate`` serves the one model there is. Rows begin at the prompt's last token, whose own is null; the first token of all has no
-    row, so an empty prompt leaves position 0 out.
+    Rows begin at the prompt's last token, whose own is null; the first token of all has no row, so an empty prompt leaves position 0 out.
     """
     del model
     question = {
