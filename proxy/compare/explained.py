@@ -54,7 +54,6 @@ def _values(
     choices: list[ChoiceComparison] = []
     for number, choice in enumerate(comparison.choices):
         mine: Tokens = primary.choices[number].tokens if number < len(primary.choices) else ()
-        theirs: Tokens
         if shadow is None:
             rows = scored[number]
             mine = tuple(mine[index] for index, _ in rows)
