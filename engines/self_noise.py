@@ -1,6 +1,6 @@
 """How far an engine is from itself: cold against warm, alone against with others; what no comparison with another engine can see below.
 
-House rules. Six small requests. Cold is a prefix cache of its own where the engine has such a thing, else a beginning that it has never seen. Nothing is
+House rules. A handful of small requests. Cold is a prefix cache of its own where the engine has such a thing, else a beginning that it has never seen. Nothing is
 measured of an engine that refuses any of them.
 """
 
@@ -16,9 +16,9 @@ from engines.dialect import Json
 from engines.subject import Subject
 from proxy.compare.token_stream import Reply, Token, TokenStream
 
-_LENGTH = 16
+_LENGTH = canary.LENGTH
 #: Others that run beside the canary, and for longer than it does.
-_MATES, _MATES_LENGTH = 3, 32
+_MATES, _MATES_LENGTH = 2, 16
 _TOP = 2
 
 

@@ -6,7 +6,8 @@ House rules. Asks and returns values; prints nothing. No key or reply of an engi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -34,23 +35,26 @@ class Seen(Struct, frozen=True):
 
 
 async def ask_all(config: Config) -> list[Seen]:
-    """Probe the primary and every shadow of a configuration, all at once."""
+    """Probe the primary and every shadow of a configuration at once, but one address once at a time: an engine that is probed twice is not alone."""
     one = config.primary
-    todo = [ask("primary", "primary", one.url, "primary", one.engine, one.api_key, None, one.declare)]
-    todo += [
-        ask(
-            f"shadows[{number}]",
-            one.name,
-            one.url,
-            one.role,
-            one.engine,
-            one.api_key,
-            next(iter(one.models.values()), None),
-            one.declare,
+    turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+    todo = [
+        _in_turn(
+            turns[one.url], ask("primary", "primary", one.url, "primary", one.engine, one.api_key, None, one.declare)
         )
-        for number, one in enumerate(config.shadows)
     ]
+    for number, shadow in enumerate(config.shadows):
+        model = next(iter(shadow.models.values()), None)
+        name, url, key = shadow.name, shadow.url, f"shadows[{number}]"
+        todo.append(
+            _in_turn(turns[url], ask(key, name, url, shadow.role, shadow.engine, shadow.api_key, model, shadow.declare))
+        )
     return list(await asyncio.gather(*todo))
+
+
+async def _in_turn(turn: asyncio.Lock, work: Awaitable[Seen]) -> Seen:
+    async with turn:
+        return await work
 
 
 async def ask(
