@@ -21,6 +21,7 @@ ENGINES = (
     "tests/engines/reference/test_server.py",
     "tests/engines/test_launch.py",
     "tests/engines/test_llama_live.py",
+    "tests/engines/test_probe_live.py",
     "tests/engines/test_vllm_live.py",
     "tests/engines/test_weights_gguf.py",
     "tests/fidelity/test_inject_live.py",
