@@ -214,22 +214,21 @@ class Relay:
             else:
                 self._take_head(head, out, clock)
         if pieces:
-            self._last = pieces[-1]
+            # What one read brought arrived at one time: it is one piece.
+            self._last = piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             if self._capture is not None:
-                # What one read brought arrived at one time: it is one piece.
-                self._capture.reply(self._last if len(pieces) == 1 else b"".join(pieces), clock)
+                self._capture.reply(piece, clock)
         injection = self._injection
         if injection is not None:
-            for piece in pieces:
+            if pieces:
                 self._emit(*injection.piece(piece), out)
         elif as_came is not None and (self._framing is _CHUNKED or (heads and self._head.minor and not self._close)):
             out = [as_came]  # the head is in it, too
             self.body_ended = over
-        elif self._framing is _CHUNKED:
-            for piece in pieces:
-                add_chunk(piece, out)
-        else:
-            out += pieces
+        elif pieces and self._framing is _CHUNKED:
+            add_chunk(piece, out)
+        elif pieces:
+            out.append(piece)
         if over and not self.body_ended:
             self._end_body(out)
         if out:

@@ -2,7 +2,7 @@
 
 House rules. Pure: fields in, a value out; no socket, no parser object, no clock. Status, reason phrase and end-to-end headers
 (order, case, duplicates) are the primary's; framing is each hop's own. A chunked body stays chunked towards an HTTP/1.1 client, one chunk
-for each piece that came; a body delimited by the end of the connection becomes chunked, so that a cut can be told from an end;
+for what each read brought; a body delimited by the end of the connection becomes chunked, so that a cut can be told from an end;
 towards an HTTP/1.0 client both are delimited by the end. Trailers and chunk extensions are dropped.
 """
 
