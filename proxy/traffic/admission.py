@@ -7,6 +7,7 @@ sampled + offered holds whenever a reader looks between two events. Only a POST 
 from __future__ import annotations
 
 import time
+from random import random
 
 from proxy.counters import Slot
 from proxy.traffic.capture import Capture
@@ -35,10 +36,14 @@ def admit(service: Service, snapshot: Snapshot, known: KnownHead, clock: float) 
         slots[_NOT_SAMPLED] += 1
         return None
     sampling = snapshot.sampling
-    number = service.number()
     value = None if snapshot.key_header is None else _header(head, snapshot.key_header)
-    # A request without the sampling header has no key to share with others: it stands for itself.
-    u = None if sampling.by == "conversation" else position(snapshot.salt, number.encode() if value is None else value)
+    if value is not None:
+        u: float | None = position(snapshot.salt, value)
+    elif sampling.by == "conversation":
+        u = None
+    else:
+        # It has no key to share with others: any even draw is as good as the hash of a number that nobody else knows.
+        u = random()  # noqa: S311 - nobody can learn, let alone choose, what is drawn
     if u is not None and not sampling.rules:
         standing = _SAMPLED if u < sampling.rate else _NOT
     else:
@@ -48,7 +53,7 @@ def admit(service: Service, snapshot: Snapshot, known: KnownHead, clock: float) 
         return None
     slots[_TAKEN if standing is _SAMPLED else _OFFERED] += 1
     return Capture(
-        counters, service.handoff, known, standing, service.incarnation, number, u,
+        counters, service.handoff, known, standing, service.incarnation, service.number(), u,
         snapshot.capture_bytes, time.time(), clock, service.open_exchanges,
         None if value is None else (KEY_HASH, fingerprint(snapshot.salt, value)),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from proxy.counters import Counters, Slot
 from proxy.exchange import Ended, Exchange
 from proxy.traffic import plain_head
 from proxy.traffic.handoff import Handoff
-from proxy.traffic.known_head import Fields, KnownHead
+from proxy.traffic.known_head import LONGEST, Fields, KnownHead
 from proxy.traffic.sample import Standing, settle
 
 _REQUEST_HEADERS = plain_head.fields_named(
@@ -28,13 +28,14 @@ _REPLY_HEADERS = plain_head.fields_named(
 _OPEN = int(Slot.OPEN_SAMPLED)
 #: What a piece costs beside its bytes (object headers, tuple, list slot): a flood of one-byte pieces must not slip under the limit.
 _PIECE = 96
+_LUMP = 1 << 10  # the budget is taken in such lumps, not for every piece
 
 
 class Capture:
     """One open capture. Made for a request whose standing is SAMPLED or OFFERED, and settled exactly once: shed or closed."""
 
     __slots__ = (
-        "_counters", "_handoff", "_limit", "_number", "_pieces", "_request", "_request_headers", "_size",
+        "_counters", "_granted", "_handoff", "_known", "_limit", "_number", "_pieces", "_request", "_request_headers", "_size",
         "_started", "_target", "_zero", "head_us", "in_flight", "incarnation", "injected", "method", "offered", "open",
         "response_headers", "status", "u",
     )  # fmt: skip
@@ -48,13 +49,14 @@ class Capture:
         self._handoff = handoff
         self._limit = limit
         self._number = number
+        self._known = known
         self.u = u
         self.offered = standing is Standing.OFFERED
         self._started = started
         self._zero = zero  # the monotonic clock at ``started``
         self._request: list[bytes] = []
         self._pieces: list[tuple[int, bytes]] = []
-        self._size = 0
+        self._size = self._granted = 0
         self.method, self._target, headers = known.note or _noted(known)
         self._request_headers = (*headers, key_hash) if key_hash else headers
         self.incarnation = incarnation
@@ -81,7 +83,12 @@ class Capture:
         """Note the primary's reply head; ``clock`` is the monotonic clock now."""
         self.status = status
         self.head_us = self._micros(clock)
-        self.response_headers = _allowed(_REPLY_HEADERS, lines)
+        known = self._known
+        latest, self.response_headers = known.reply_note
+        if latest != lines:
+            self.response_headers = fields = _allowed(_REPLY_HEADERS, lines)
+            if len(lines) <= LONGEST:
+                known.reply_note = lines, fields
 
     def reply(self, piece: bytes, clock: float) -> None:
         """Keep a piece of the reply's body, which arrived at ``clock``; none of an error, where engines quote keys and nothing is to be compared."""
@@ -90,9 +97,7 @@ class Capture:
 
     def restart(self) -> None:
         """Forget the reply so far: the primary is asked again."""
-        freed = sum(len(piece) + _PIECE for _, piece in self._pieces)
-        self._size -= freed
-        self._handoff.hold(-freed)
+        self._size -= sum(len(piece) + _PIECE for _, piece in self._pieces)
         self._pieces.clear()
         self.status = 0
         self.injected = False
@@ -116,19 +121,23 @@ class Capture:
         self._handoff.offer(exchange)
 
     def _room(self, size: int) -> bool:
-        if self._size + size > self._limit:
+        size += self._size
+        if size > self._limit:
             self.shed(Slot.SHED_CAPTURE)
             return False
-        if not self._handoff.hold(size):
-            self.shed(Slot.SHED_QUEUE)
-            return False
-        self._size += size
+        if size > self._granted:
+            more = max(size - self._granted, _LUMP)
+            if not self._handoff.hold(more):
+                self.shed(Slot.SHED_QUEUE)
+                return False
+            self._granted += more
+        self._size = size
         return True
 
     def _settle(self) -> None:
         self.open = False
         self._counters.slots[_OPEN] -= 1
-        self._handoff.hold(-self._size)
+        self._handoff.hold(-self._granted)
         self._request.clear()
         self._pieces.clear()
 

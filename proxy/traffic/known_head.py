@@ -18,23 +18,25 @@ from proxy.traffic.routes import route_of
 if TYPE_CHECKING:
     from proxy.traffic.service import Snapshot
 
-_LONGEST = 4 << 10  # bytes of a head that are kept: a connection is not to cost much more than its buffers
+LONGEST = 4 << 10  # bytes of a head that are kept: a connection is not to cost much more than its buffers
 Fields = tuple[tuple[bytes, bytes], ...]
 
 
 class KnownHead:
     """An accepted head, and what has been made of it so far.
 
-    ``block`` are its bytes up to the body, empty when it is not to be known again. ``note`` is for what a capture keeps of it: method, target and fields.
+    ``block`` are its bytes up to the body, empty when it is not to be known again. ``note`` is for what a capture keeps of it: method, target and fields;
+    ``reply_note`` for what it keeps of the latest reply's lines.
     """
 
-    __slots__ = ("_around", "_block", "_snapshot", "_written", "head", "note", "route")
+    __slots__ = ("_around", "_block", "_snapshot", "_written", "head", "note", "reply_note", "route")
 
     def __init__(self, head: RequestHead, block: bytes = b"") -> None:
         self.head = head
         self.route = route_of(head.path)
         self.note: tuple[str, str, Fields] | None = None
-        self._block = block if len(block) <= _LONGEST else b""
+        self.reply_note: tuple[bytes, Fields] = b"", ()
+        self._block = block if len(block) <= LONGEST else b""
         self._around = plain_head.around_length(self._block)
         self._snapshot: Snapshot | None = None
         self._written = b""
@@ -54,7 +56,7 @@ class KnownHead:
         assert around is not None
         head = replace(self.head, lines=around[0] + digits + around[1], length=int(digits))
         known = KnownHead(head, data[:end])
-        known.note = self.note
+        known.note, known.reply_note = self.note, self.reply_note
         return known
 
     def written(self, snapshot: Snapshot) -> bytes:
@@ -81,7 +83,7 @@ class KnownReply:
     def __init__(self, method: bytes, head: ReplyHead, block: bytes, *, keep: bool) -> None:
         self.method, self.head, self.keep = method, head, keep
         self.as_came = block == reply_head.write(head, 1, close=False)
-        self._block = block if len(block) <= _LONGEST else b""
+        self._block = block if len(block) <= LONGEST else b""
         self._around = plain_head.around_length(self._block) if self.as_came else None
 
     def again(self, data: bytes) -> tuple[KnownReply, int] | None:

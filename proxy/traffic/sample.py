@@ -1,4 +1,4 @@
-"""Which exchanges are mirrored: a keyed hash of a key, held against a rate.
+"""Which exchanges are mirrored: a keyed hash of a key, held against a rate; where there is no key to share, an even draw.
 
 House rules. Pure: the same key and salt give the same decision in every process, on every replica, after every restart. The live path
 decides at the head with what a head shows (``decide``); a rule that needs the body is settled by the judge with the same functions
