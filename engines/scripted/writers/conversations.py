@@ -58,13 +58,36 @@ def _responses(habits: Habits, engine: Engine, query: Query) -> Whole | Stream:
 
 
 def _response_events(value: Json, said: Said) -> Iterator[Event]:
+    """Give the events of each item in turn: it begins, its text or arguments grow, it is done."""
     kind = "response.completed" if value["status"] == "completed" else "response.incomplete"
-    yield Event({"type": "response.created", "response": {**value, "status": "in_progress", "output": []}})
-    for place, step in enumerate(said.steps):
-        shown = step.text and step.channel == "content"
-        delta = {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": step.text}
-        yield Event({**delta, "sequence_number": place} if shown else {}, 1)
-    yield Event({"type": kind, "response": value})
+    begun = {**value, "status": "in_progress", "output": []}
+    numbered = [
+        *(Event({"type": f"response.{name}", "response": begun}) for name in ("created", "in_progress")),
+        *(event for place, item in enumerate(value["output"]) for event in _item_events(item, place, said)),
+        Event({"type": kind, "response": value}),
+    ]
+    for number, event in enumerate(numbered):
+        yield Event({**event.value, "sequence_number": number}, event.tokens)
+
+
+def _item_events(item: Json, place: int, said: Said) -> Iterator[Event]:
+    at: Json = {"item_id": item["id"], "output_index": place}
+    empty = {**item, "content": []} if "content" in item else {**item, "arguments": ""}
+    yield Event({"type": "response.output_item.added", "output_index": place, "item": empty})
+    if item["type"] == "function_call":
+        growing, ends = "response.function_call_arguments", {"arguments": item["arguments"], "name": item["name"]}
+        yield Event({"type": f"{growing}.delta", **at, "delta": item["arguments"]})
+    else:
+        (part,) = item["content"]
+        channel = "content" if part["type"] == "output_text" else "reasoning"
+        growing, ends = f"response.{part['type']}", {"content_index": 0, "text": part["text"]}
+        at["content_index"] = 0
+        yield Event({"type": "response.content_part.added", **at, "part": {**part, "text": ""}})
+        for step in said.steps:
+            if step.channel == channel and step.text:
+                yield Event({"type": f"{growing}.delta", **at, "delta": step.text}, 1)
+    yield Event({"type": f"{growing}.done", **at, **ends})
+    yield Event({"type": "response.output_item.done", "output_index": place, "item": item})
 
 
 def _messages(habits: Habits, engine: Engine, query: Query) -> Whole | Stream:
