@@ -49,7 +49,8 @@ def _entry(engine: Engine, token: int, logprob: float) -> Json:
 def _choice(_: Engine, asked: Asked, said: Said) -> Json:
     pairs = [[step.row.logprob, step.row.id] for step in said.steps]
     own = asked.body.get("return_logprob") is True
-    return {"output_ids": said.ids if asked.ids else None, "output_token_logprobs": pairs if own else None}
+    told = {"output_ids": said.ids if asked.ids else None, "output_token_logprobs": pairs if own else None}
+    return {**told, "routed_experts": None}
 
 
 def _chunk(_: Engine, asked: Asked, step: Step, __: tuple[int, ...] | None) -> Json:
@@ -64,7 +65,9 @@ def _check(asked: Asked) -> None:
 CHAT = Shape(
     rows=_rows,
     first={"role": "assistant", "content": ""},
+    message=lambda *_: {"reasoning_content": None, "tool_calls": None},
     choice=_choice,
+    counted={"prompt_tokens_details": None, "completion_tokens_details": None},
     chunk=_chunk,
     lean=True,
 )

@@ -58,8 +58,18 @@ def _check(asked: Asked) -> None:
         raise Refused("top_k must be -1 or at least 1", param="top_k")
 
 
+_COUNTED = {"prompt_tokens_details": None, "completion_tokens_details": None, "reasoning_tokens": 0}
+
 CHAT = Shape(
-    rows=chat_rows, first={"role": "assistant", "content": ""}, choice=_choice, reply=_reply, chunk=_chunk, apart=True
+    message=lambda *_: {"reasoning_content": None},
+    counted=_COUNTED,
+    numbered=True,
+    rows=chat_rows,
+    first={"role": "assistant", "content": ""},
+    choice=_choice,
+    reply=_reply,
+    chunk=_chunk,
+    apart=True,
 )
 COMPLETIONS = replace(CHAT, rows=_rows, first=None)
 

@@ -6,7 +6,7 @@ House rules. Pure. Knows no engine by name: a dialect's writer fills in a ``Shap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engines.scripted.asked import Asked
@@ -33,7 +33,8 @@ class Shape:
 
     ``rows``: a choice's ``logprobs`` from its steps. ``choice``, ``reply``, ``chunk`` and ``event``: fields of its own on a whole choice, a whole reply, a choice of an
     event, an event (which is the ``first``, a ``token``, the ``last`` or the one of ``usage``); ``chunk`` is handed the prompt with a choice's first token. ``first``: the delta of a chat's first event. ``apart``: the finish reason comes in an event of its own. ``silent``: whether a
-    token gets no event. ``absent``: there is no key ``logprobs`` where there are none; ``lean``: events hold no nulls.
+    token gets no event. ``absent``: there is no key ``logprobs`` where there are none; ``lean``: events hold no nulls. ``counted``: more of
+    ``usage``. ``numbered``: calls of whole replies have their place.
     """
 
     rows: Callable[[Engine, Asked, Sequence[Step], int], Json | None]
@@ -48,6 +49,8 @@ class Shape:
     silent: Callable[[Asked, Step], bool] = eaten
     absent: bool = False
     lean: bool = False
+    counted: Json = field(default_factory=dict)
+    numbered: bool = False
 
 
 def head(engine: Engine, asked: Asked, kind: str) -> Json:
@@ -69,7 +72,7 @@ def whole(engine: Engine, asked: Asked, shape: Shape) -> tuple[Json, int]:
     total = sum(len(one.steps) for one in said)
     value = head(engine, asked, "chat.completion" if asked.chat else "text_completion")
     value["choices"] = [_choice(engine, asked, shape, place, one) for place, one in enumerate(said)]
-    value["usage"] = usage(asked, total)
+    value["usage"] = {**usage(asked, total), **shape.counted}
     return {**value, **shape.reply(engine, asked, said)}, total
 
 
@@ -93,7 +96,9 @@ def _message(engine: Engine, asked: Asked, shape: Shape, said: Said) -> Json:
     if thought:
         message[shape.reasoning] = thought
     if calls:
-        message["tool_calls"] = [called(said, place, call) for place, call in enumerate(calls)]
+        named = [called(said, place, call) for place, call in enumerate(calls)]
+        numbers = [{"index": place} if shape.numbered else {} for place in range(len(named))]
+        message["tool_calls"] = [{**number, **one} for number, one in zip(numbers, named, strict=True)]
     return message
 
 
@@ -124,7 +129,7 @@ def stream(engine: Engine, asked: Asked, shape: Shape) -> Iterator[Event]:
             yield Event(value, tokens)
         running = left
     if asked.usage:
-        counted = usage(asked, total)
+        counted = {**usage(asked, total), **shape.counted}
         yield Event({**common, "choices": [], "usage": counted, **shape.event(engine, asked, "usage")})
 
 
