@@ -20,6 +20,7 @@ from engines.dialect import Answer, Defaults, Endpoint, Json
 from engines.neutral import at_most, with_max_tokens
 from engines.ollama_native import native_document
 from engines.openai import asked_alternatives, choices_of
+from engines.respell import texts
 from engines.rows import ROW_CHANNEL
 from proxy.compare.token_stream import Reply, Token, TokenStream
 
@@ -104,8 +105,9 @@ def _without_end(stream: TokenStream) -> TokenStream:
     """
     rows = stream.tokens
     lacks_one = stream.finish_reason == "stop" and stream.count == len(rows) + 1
-    plain = not (stream.reasoning or stream.tool_calls) and "".join(row.text for row in rows) == stream.text
-    if not (rows and lacks_one and plain and all(_alone(row) for row in rows)):
+    if not (rows and lacks_one) or stream.reasoning or stream.tool_calls:
+        return stream
+    if "".join(texts(rows)) != stream.text or not all(_alone(row) for row in rows):
         return stream
     return structs.replace(stream, count=len(rows), rows_missing=False)
 

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from proxy.compare.token_stream import Alternative, Token, TokenStream
+from proxy.compare.columns import Columns
+from proxy.compare.token_stream import Alternative, Token, Tokens, TokenStream
 
 _BLANK = " "
+
+
+def texts(tokens: Tokens) -> list[str]:
+    """Return every row's own text."""
+    return tokens.names if isinstance(tokens, Columns) and not tokens.labelled else [row.text for row in tokens]
 
 
 def respelled(stream: TokenStream) -> TokenStream:
@@ -21,7 +27,7 @@ def respelled(stream: TokenStream) -> TokenStream:
     calls are no part of the text, the stream is returned as it is.
     """
     text = stream.text
-    if not stream.tokens or stream.reasoning or stream.tool_calls or "".join(row.text for row in stream.tokens) == text:
+    if not stream.tokens or stream.reasoning or stream.tool_calls or "".join(texts(stream.tokens)) == text:
         return stream
     rows: list[Token] = []
     at = 0
@@ -47,9 +53,14 @@ def relisted(stream: TokenStream) -> TokenStream:
 
     Seen by the chosen token: its value is in the list under its text without the blank, and its text is not.
     """
-    if not any(_listed_alone(row) for row in stream.tokens):
+    tokens = stream.tokens
+    if isinstance(tokens, Columns) and not tokens.labelled:
+        shown = zip(tokens.names, tokens.listed, strict=True)
+        if all(not name.startswith(_BLANK) or name in listed for name, listed in shown):
+            return stream  # seen without making a token of any row
+    if not any(_listed_alone(row) for row in tokens):
         return stream
-    rows = tuple(_with_list(row, row.text.removeprefix(_BLANK)) for row in stream.tokens)
+    rows = tuple(_with_list(row, row.text.removeprefix(_BLANK)) for row in tokens)
     return structs.replace(stream, tokens=rows)
 
 
