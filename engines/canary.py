@@ -17,7 +17,7 @@ from proxy.compare.token_stream import Alternative, Token, Tokens
 #: The canary's length in tokens: eight rows are enough to see the shape, and cost nothing.
 LENGTH = 8
 _QUESTION = "Write one sentence about the sea."
-_PROMPT = "The sea is"
+PROMPT = "The sea is"
 _TEXTS = (
     "The quick brown fox jumps over the lazy dog.",
     "  def f(x):\n\treturn x**2  # 3.14159 and 1234567890\n",
@@ -26,7 +26,7 @@ _TEXTS = (
     "🎉🥳👩‍🚀 family",
     "HELLO hello HeLLo\r\n\r\n   end ",
 )
-_CHATS: tuple[list[Json], ...] = (
+CHATS: tuple[list[Json], ...] = (
     [{"role": "user", "content": _QUESTION}],
     [{"role": "system", "content": "Be brief."}, {"role": "user", "content": _QUESTION}],
     [
@@ -43,7 +43,7 @@ _STEPS = tuple(2.0**-power for power in range(10, 1, -1))
 
 def question(endpoint: Endpoint, model: str, *, length: int = LENGTH, temperature: float = 0.0) -> Json:
     """Return the canary request."""
-    asked: Json = {"messages": _CHATS[0]} if endpoint is Endpoint.CHAT else {"prompt": _PROMPT}
+    asked: Json = {"messages": CHATS[0]} if endpoint is Endpoint.CHAT else {"prompt": PROMPT}
     return {"model": model, **asked, "max_tokens": length, "temperature": temperature}
 
 
@@ -69,7 +69,7 @@ async def chat_template_hash(fetch: Fetch, dialect: Dialect, model: str) -> str 
     if dialect.prompt_ids is None:
         return None
     rendered: list[object] = []
-    for chat in _CHATS:
+    for chat in CHATS:
         try:
             rendered.append(await dialect.prompt_ids(fetch, Endpoint.CHAT, {"model": model, "messages": chat}))
         except DialectError:

@@ -20,10 +20,14 @@ from engines.capabilities import Level, SelfNoise
 from engines.footprint import difference
 from engines.parity import parity
 from engines.registry import dialect
+from proxy.app.canaries import ask_about, told
 from proxy.app.footprint_command import difference_json, footprint_json
 from proxy.app.reporting import write_json
 from proxy.app.seen import Seen, ask_all
+from proxy.compare.layers import Found
 from proxy.config import Config
+from proxy.ledger.inert import inert
+from proxy.ledger.remedies import evidence_line
 from proxy.ledger.sources import open_ledgers
 
 _SOURCES = "parhelion_primary_tokens_source_total"
@@ -31,7 +35,7 @@ _SOURCES = "parhelion_primary_tokens_source_total"
 
 def check(config: Config, json_file: Path | None) -> int:
     """Probe every engine of a configuration and print what was found. Exit status 1 when one cannot be compared."""
-    seen = asyncio.run(ask_all(config))
+    seen, held = asyncio.run(_asked(config))
     console = Console()
     primary = seen[0]
     console.print(_capabilities(seen))
@@ -40,6 +44,8 @@ def check(config: Config, json_file: Path | None) -> int:
         _prompts(console, primary, one)
         _differences(console, primary, one)
     _findings(console, seen)
+    for one in seen[1:]:
+        _against(console, seen[0], one, held.get(one.name))
     _limits(console, seen)
     _advice(console, config)
     if primary.probe is not None:
@@ -48,9 +54,15 @@ def check(config: Config, json_file: Path | None) -> int:
     for line in problems:
         sys.stderr.write(f"parhelion: {line}\n")
     if json_file is not None:
-        write_json(json_file, _as_json(seen, problems))
+        write_json(json_file, _as_json(seen, held, problems))
     console.print("not usable as it is" if problems else "usable: every engine can be compared", highlight=False)
     return 1 if problems else 0
+
+
+async def _asked(config: Config) -> tuple[list[Seen], dict[str, list[Found]]]:
+    """Probe every engine, then hold the shadows' answers to a few questions against the primary's."""
+    seen = await ask_all(config)
+    return seen, await ask_about(config, seen)
 
 
 def _problems(one: Seen) -> list[str]:
@@ -149,6 +161,19 @@ def _findings(console: Console, seen: list[Seen]) -> None:
             console.print(Text(f"{one.name}: {finding.finding}: {finding.text}; {finding.remedy}"))
 
 
+def _against(console: Console, primary: Seen, one: Seen, found: list[Found] | None) -> None:
+    """Say what differs between the primary and a shadow and is not numeric, by layer."""
+    if found is None:
+        return
+    if not found:
+        console.print(Text(f"{one.name} against primary: the canaries show no finding"))
+    for each in told(found, primary, one):
+        seen = f" [{inert(evidence_line(each['evidence']), 300)}]" if each["evidence"] else ""
+        console.print(
+            Text(f"{one.name} against primary: {each['finding']} ({each['severity']}){seen}. {each['remedy']}")
+        )
+
+
 def _limits(console: Console, seen: list[Seen]) -> None:
     """Say what every engine of a kind cannot do, however it is started."""
     for name in dict.fromkeys(one.probe.dialect for one in seen if one.probe is not None):
@@ -204,8 +229,11 @@ def _shares(config: Config) -> str:
     return ", ".join(f"{source} {count / total:.1%}" for source, count in counted.items() if count) if total else ""
 
 
-def _as_json(seen: list[Seen], problems: list[str]) -> dict[str, Any]:
+def _as_json(seen: list[Seen], held: dict[str, list[Found]], problems: list[str]) -> dict[str, Any]:
     engines = [_engine_json(one, seen[0]) for one in seen]
+    for one, entry in zip(seen[1:], engines[1:], strict=True):
+        if (found := held.get(one.name)) is not None:
+            entry["against_primary"] = told(found, seen[0], one)
     return {"schema": "parhelion.check/1", "engines": engines, "problems": problems, "usable": not problems}
 
 

@@ -97,7 +97,17 @@ def of_request(asked: Asked, primary: Defaults, others: tuple[Other, ...], diale
         and asked.body.get(one.name) is None
         and not (greedy and one.name in _DRAWING)
     ]
-    lengths = [one for one in others if one.name == limit]
+    return _named(sampling, [one for one in others if one.name == limit], dialect)
+
+
+def defaults_found(primary: Defaults, shadow: Defaults, dialect: str) -> tuple[Found, ...]:
+    """Name every default that differs, whatever a request would say; ``dialect`` is the shadow's."""
+    others = differing(primary, shadow)
+    lengths = [one for one in others if one.name.startswith("max_tokens")]
+    return _named([one for one in others if one not in lengths], lengths, dialect)
+
+
+def _named(sampling: list[Other], lengths: list[Other], dialect: str) -> tuple[Found, ...]:
     return (
         *((Found(SAMPLING_DEFAULTS, evidence(sampling, dialect)),) if sampling else ()),
         *((Found(OUTPUT_LENGTH, evidence(lengths, dialect)),) if lengths else ()),

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession
 
 from engines.http_fetch import connect
 from engines.probe import Probe, probe
 from engines.registry import dialect
-from engines.scripted.script_load import read
-from engines.scripted.server import application
 from proxy.compare.comparison import Comparison, Mode
 from proxy.compare.layers import LAYER_OF
 from proxy.compare.summary import summarise_forced, summarise_free
@@ -31,6 +28,7 @@ from proxy.judge.noise import NoiseBook
 from proxy.judge.settle import Policy
 from proxy.judge.stacks import learn
 from proxy.traffic.shadow_client import Client
+from tests.planted import serving
 
 CHAT = "/v1/chat/completions"
 ASKED: dict[str, Any] = {
@@ -53,17 +51,6 @@ def body(question: str, **more: Any) -> dict[str, Any]:
 
 def script(differences: str = "", extra: str = "") -> str:
     return REPLIES + extra + (f"differences: {{{differences}}}\n" if differences else "")
-
-
-@asynccontextmanager
-async def serving(text: str, engine: str) -> AsyncIterator[str]:
-    runner = web.AppRunner(application(read(text), engine), access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
 
 
 #: What the probe says of the healthy engine that speaks a dialect: asked once, it takes a second.
