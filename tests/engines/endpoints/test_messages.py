@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engines.dialect import Answer
 from engines.endpoints.messages import read
 
-LLAMA = "llama.cpp-q4_1"
+LLAMA, VLLM = "llama.cpp-q4_1", "vllm-cpu-fp32"
 JSON, SSE = (("content-type", "application/json"),), (("content-type", "text/event-stream"),)
 
 
@@ -44,6 +44,26 @@ def test_real_replies_whole_and_streamed(recorded, name):
         "length",
         "L'Éto" + ("i" if name == "messages" else ""),
     )
+
+
+@pytest.mark.parametrize("name", ["messages", "messages_limit", "messages_tool"])
+def test_vllms_replies_whole_and_streamed(recorded, name):
+    one, other = recorded(VLLM, name), recorded(VLLM, f"{name}_stream")
+    first, second = read(one.request, one.answer), read(other.request, other.answer)
+    shown = [
+        (choice.text, choice.finish_reason, choice.count, [(call.name, call.arguments) for call in choice.tool_calls])
+        for choice in (*first.choices, *second.choices)
+    ]
+    assert shown[0] == shown[1]
+    assert (
+        shown[0]
+        == {
+            "messages": ("The capital of France is Paris.", "stop", 8, []),
+            "messages_limit": ("The capital of France", "length", 4, []),
+            "messages_tool": ("", "tool_calls", 39, [("get_weather", '{"city":"Paris"}')]),
+        }[name]
+    )
+    assert (first.error, second.error, first.prompt_tokens, second.prompt_tokens) == (None, None, 37, 37)
 
 
 def test_blocks_of_every_kind():
