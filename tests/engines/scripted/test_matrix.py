@@ -13,7 +13,7 @@ from engines.scripted.engine import Engine
 from engines.scripted.render import ids_of, plain_ids
 from engines.scripted.writers.registry import NAMES
 from proxy.compare.token_stream import Reply, TokenStream
-from tests.engines.scripted.playing import PATHS, QUESTION, best, engine, fetching, greedy, request
+from tests.engines.scripted.playing import PATHS, QUESTION, best, engine, fetching, greedy, request, script
 
 TOP = 4
 #: What a dialect cannot tell, by endpoint.
@@ -70,6 +70,17 @@ def _rows_are_those_of(played: Engine, choice: TokenStream, prompt: tuple[int, .
             assert other.id in (number, None)
             assert other.text in (table.text_of(number, special=True), None, "")
             assert other.id is not None or other.text
+
+
+@pytest.mark.parametrize("vocabulary", [{"kind": "bytes"}, {"list": [" sea", " sun", "st"]}], ids=["bytes", "list"])
+@pytest.mark.parametrize("name", ["vllm", "llama_cpp", "lmdeploy"])
+def test_other_vocabularies_do_as_well(name: str, vocabulary: dict[str, Any]) -> None:
+    played = engine(script(vocabulary=vocabulary))
+    prompt = prompt_of(played, Endpoint.CHAT)
+    wanted = greedy(played.toy, prompt, 12)
+    (choice,) = ask(name, played, Endpoint.CHAT)[1].choices
+    assert choice.text == played.toy.table.decode(tuple(wanted))
+    assert [token.id for token in choice.tokens] == wanted
 
 
 @pytest.mark.parametrize("name", [one for one in NAMES if dialect(one).score is not None])

@@ -77,6 +77,33 @@ def test_ties_are_taken_by_their_rule() -> None:
         assert stream.tokens[0].top[1].logprob == -1.25
 
 
+@pytest.mark.parametrize("name", ["vllm", "sglang", "llama_cpp", "reference"])
+def test_chosen_tokens_have_their_chosen_values_decoded_and_scored(name: str) -> None:
+    chosen = [
+        {"text": " the", "logprob": -0.5, "top": {" of": -1.5, "#270": -3.0}},
+        {"id": 300, "logprob": -2.0, "top": {" of": -2.25}},
+        {"text": "<|end|>", "logprob": -0.125},
+    ]
+    played = engine(script(replies=[{"after": "weather", "tokens": chosen}]))
+    asked = {"messages": [{"role": "user", "content": "weather"}]}
+    stream = said(played.script, name, **asked)
+    ids = [played.toy.table.find(" the"), 300, 0]
+    assert [token.id for token in stream.tokens] == ids
+    assert values(stream) == pytest.approx([-0.5, -2.0, -0.125], abs=1e-6)
+    # SGLang's alternatives are texts.
+    named = [(played.toy.table.find(one.text or "") if one.id is None else one.id) for one in stream.tokens[0].top]
+    best = [(known, one.logprob) for known, one in zip(named, stream.tokens[0].top, strict=True)][:3]
+    assert [one for one, _ in best] == [ids[0], played.toy.table.find(" of"), 270]
+    assert [value for _, value in best] == pytest.approx([-0.5, -1.5, -3.0], abs=1e-6)
+    speaks = dialect(name)
+    assert speaks.prompt_ids is not None
+    assert speaks.score is not None
+    fetch = fetching(name, played)
+    (prompt,) = asyncio.run(speaks.prompt_ids(fetch, Endpoint.CHAT, request(Endpoint.CHAT, **asked)))
+    scored = asyncio.run(speaks.score(fetch, "toy", prompt, tuple(one or 0 for one in ids), 3))
+    assert [one.token.logprob for one in scored] == values(stream)
+
+
 def test_one_wrong_token_is_the_second_best() -> None:
     well, wrong = said(WELL), said(planted(wrong_token=5))
     assert [token.id for token in well.tokens[:5]] == [token.id for token in wrong.tokens[:5]]

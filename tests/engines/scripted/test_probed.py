@@ -67,3 +67,26 @@ def test_another_template_is_another_hash(name: str) -> None:
         other = probed(name, **planted).footprint
         assert other.value("chat_template_hash") != well.value("chat_template_hash")
         assert other.value("tokenizer_hash") == well.value("tokenizer_hash")
+
+
+def test_no_secret_of_an_engine_gets_into_its_footprint() -> None:
+    secrets = {"api_key": "sk-secret-1", "admin_api_key": "sk-secret-2", "ssl_keyfile_password": "sk-secret-3"}
+    for name, route in (
+        ("sglang", "/server_info"),
+        ("tgi", "/info"),
+        ("llama_cpp", "/props"),
+        ("reference", "/server_info"),
+    ):
+        played = engine(script(routes={route: {**secrets, "dtype": "bfloat16"}}))
+        found = asyncio.run(probe(fetching(name, played), dialect(name)))
+        assert "sk-secret" not in str(found.footprint.as_json()), name
+        assert "sk-secret" not in str(found.findings)
+
+
+def test_an_engine_restarted_with_other_flags_has_another_footprint() -> None:
+    played = engine(script(routes={"/server_info": {"dtype": "bfloat16", "attention_backend": "fa3"}}))
+    other = asyncio.run(probe(fetching("sglang", played), dialect("sglang"))).footprint
+    well = probed("sglang").footprint
+    assert (other.value("dtype"), other.value("attention_backend")) == ("bf16", "fa3")
+    assert other.id != well.id
+    assert probed("sglang").footprint.id == well.id
