@@ -1,4 +1,4 @@
-"""Text Generation Inference's ``/v1``: logprobs on chats, at most 5 alternatives, values after all samplers.
+"""Text Generation Inference's ``/v1``: logprobs on chats, at most 5 alternatives by default, values after all samplers.
 
 House rules. Sources: its router (``lib.rs``, ``server.rs``, ``validation.rs``) and the types that ``huggingface_hub`` generates from its API description. Facts
 used here: more alternatives than ``--max-top-n-tokens`` (5) are a 422; tied ones come on top of those asked for; rows have no bytes; completions have no
@@ -22,25 +22,27 @@ from engines.respell import relisted
 from engines.rows import ids_of
 from proxy.compare.token_stream import Reply
 
-#: The server's own default; a server started with more is asked for no more.
-MOST = 5
+#: The server's own ``--max-top-n-tokens``: nobody who has not asked for more is sure of more.
+SURE = 5
+#: What is tried at start, as of every engine: a server may have been started with more.
+MOST = 20
 _NEUTRAL = frozenset({"presence_penalty", "frequency_penalty", "top_p", "logit_bias", "n"})
 _RENDERED = ("messages", "tools", "tool_choice", "tool_prompt", "response_format", "guideline")
 
 
 def ask(endpoint: Endpoint, body: Json, top: int) -> Json:
-    """Ask a chat for logprobs, and every stream for usage, without what the engine takes for something else or refuses."""
+    """Ask a chat for ``top`` alternatives and no more, every stream for usage, and leave out what the engine takes for something else or refuses."""
     shaped = with_max_tokens(without_neutral(body, _NEUTRAL))
     if isinstance(shaped.get("stop"), str):
         shaped["stop"] = [shaped["stop"]]
     if endpoint is Endpoint.CHAT:
-        shaped = at_most(openai.with_logprobs(endpoint, shaped, top), "top_logprobs", MOST)
+        shaped = at_most(openai.with_logprobs(endpoint, shaped, top), "top_logprobs", max(2, top))
     return openai.with_usage(shaped)
 
 
 def inject(endpoint: Endpoint, body: Json, top: int) -> Json:
     """Ask a chat for logprobs as far as ``strip`` can undo it: its replies have a null where there are none."""
-    return openai.undoable(endpoint, body, top) if endpoint is Endpoint.CHAT else dict(body)
+    return openai.undoable(endpoint, body, min(top, SURE)) if endpoint is Endpoint.CHAT else dict(body)
 
 
 def read(endpoint: Endpoint, request: Json, answer: Answer) -> Reply:

@@ -27,8 +27,16 @@ CHAT, COMPLETIONS = Endpoint.CHAT, Endpoint.COMPLETIONS
     ],
 )
 def test_the_shadows_copy(client, asked):
-    assert DIALECT.ask(CHAT, client, 20) == {**asked, "logprobs": True, "top_logprobs": 5}
-    assert DIALECT.ask(COMPLETIONS, client, 20) == asked
+    assert DIALECT.ask(CHAT, client, 5) == {**asked, "logprobs": True, "top_logprobs": 5}
+    assert DIALECT.ask(COMPLETIONS, client, 5) == asked
+
+
+def test_as_many_alternatives_as_it_was_found_to_give():
+    client = {"logprobs": True, "top_logprobs": 20}  # of another engine's client
+    assert [DIALECT.ask(CHAT, client, top)["top_logprobs"] for top in (0, 5, 20)] == [2, 5, 20]
+    assert (
+        DIALECT.inject(CHAT, {}, 20)["top_logprobs"] == 5
+    )  # on the live path a refusal would cost the client a second try
 
 
 def test_the_live_path_keeps_the_clients_words():
