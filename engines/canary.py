@@ -72,7 +72,9 @@ async def chat_template_hash(fetch: Fetch, dialect: Dialect, model: str) -> str 
     for chat in CHATS:
         try:
             rendered.append(await dialect.prompt_ids(fetch, Endpoint.CHAT, {"model": model, "messages": chat}))
-        except DialectError:
+        except DialectError as error:
+            if error.reason == "no_prompt_ids":  # it is no template that refuses, but a route that renders no such chat
+                return None
             rendered.append("refused")
     return None if rendered[0] == "refused" else _hash(rendered)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.canary import values_mode
+from engines.canary import chat_template_hash, tokenizer_hash, values_mode
 from engines.capabilities import Level
 from engines.dialect import Answer, DialectError, Endpoint
 from engines.lmdeploy import DIALECT, ask, inject, read, strip
@@ -254,6 +254,12 @@ def test_other_chats_cannot_be_rendered(scripted, body):
         asyncio.run(DIALECT.prompt_ids(fetch, CHAT, body))
     assert error.value.reason == "no_prompt_ids"
     assert fetch.calls == []
+
+
+def test_its_chat_template_is_not_known_by_the_one_chat_it_renders(scripted):
+    fetch = scripted({"/v1/encode": {"input_ids": [1]}})
+    assert asyncio.run(chat_template_hash(fetch, DIALECT, "m")) is None
+    assert asyncio.run(tokenizer_hash(fetch, DIALECT, "m")) is not None
 
 
 def test_given_tokens_are_scored(scripted):
