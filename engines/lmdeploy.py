@@ -189,6 +189,7 @@ DIALECT = replace(
     prompt_ids=prompt_ids,
     tokenize=tokenize,
     score=score,
+    misread=frozenset({"presence_penalty", "frequency_penalty"}),  # accepted, and applied to nothing
     notes=(
         "logprobs need `--backend pytorch --logprobs-mode raw_logprobs`; TurboMind's are of what sampling left, and not compared",
         "completions have neither ids nor logprobs; of chats only a single user message can be rendered to ids",

@@ -38,15 +38,30 @@ def inject(endpoint: Endpoint, body: Json, top: int) -> Json:
 
 
 def strip(endpoint: Endpoint, client: Json, value: Json) -> Json | None:
-    """Take the logprobs away: from an event with their key, from a whole reply by a null."""
-    if asked_alternatives(endpoint, client) is not None:
-        return openai.strip(endpoint, client, value)
+    """Take away what was not asked for: from an event with its key, from a whole reply by a null."""
+    asked = asked_alternatives(endpoint, client)
     for choice in choices_of(value):
-        if "delta" in choice:
-            choice.pop("logprobs", None)
-        elif "logprobs" in choice:
-            choice["logprobs"] = None
+        if asked is None:
+            _without(choice, "logprobs", event="delta" in choice)
+        elif asked:
+            openai.cut_alternatives(choice, asked)
+        else:
+            for row in _rows(choice):
+                _without(row, "top_logprobs", event="delta" in choice)
     return value
+
+
+def _without(holder: Json, name: str, *, event: bool) -> None:
+    if event:
+        holder.pop(name, None)
+    elif name in holder:
+        holder[name] = None
+
+
+def _rows(choice: Json) -> list[Json]:
+    logprobs = choice.get("logprobs")
+    rows = logprobs.get("content") if isinstance(logprobs, dict) else None
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
 def read(endpoint: Endpoint, request: Json, answer: Answer) -> Reply:

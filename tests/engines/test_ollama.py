@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from engines.canary import values_mode
 from engines.dialect import Endpoint
 from engines.ollama import DIALECT
 from proxy.compare.align import countable
@@ -121,3 +122,13 @@ def test_an_event_for_rows_alone_is_dropped_unless_it_was_asked_for():
 def test_a_row_without_alternatives_has_no_list():
     stripped = DIALECT.strip(CHAT, {"logprobs": True}, OLLAMA.whole())
     assert all("top_logprobs" not in one for one in stripped["choices"][0]["logprobs"]["content"])
+
+
+def test_probabilities_that_pass_for_logprobs_are_seen_at_the_start():
+    whole = copy.deepcopy(OLLAMA.whole())
+    for one in whole["choices"][0]["logprobs"][
+        "content"
+    ]:  # what llama.cpp's ``prob`` becomes, copied without a logarithm
+        one["logprob"] = one["top_logprobs"][0]["logprob"] = 0.75
+        one["top_logprobs"][1]["logprob"] = 0.125
+    assert values_mode(read(whole).choices[0].tokens) == "logits"

@@ -61,3 +61,11 @@ def test_both_names_of_the_reasoning(name):
     (choice,) = DIALECT.read(CHAT, {}, answer(whole)).choices
     assert (choice.reasoning, choice.text) == ("The sea", " is blue")
     assert [token.channel.value for token in choice.tokens] == ["reasoning", "reasoning", "content", "content"]
+
+
+def test_rows_without_alternatives_are_as_they_would_have_been():
+    client = {"logprobs": True}
+    whole = DIALECT.strip(CHAT, client, TENSORRT_LLM.whole())
+    assert all(row["top_logprobs"] is None for row in whole["choices"][0]["logprobs"]["content"])
+    event = DIALECT.strip(CHAT, client, TENSORRT_LLM.events()[1])
+    assert all("top_logprobs" not in row for row in event["choices"][0]["logprobs"]["content"])

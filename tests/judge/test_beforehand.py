@@ -81,6 +81,7 @@ def test_a_field_that_the_shadow_does_not_take_is_not_neutralised() -> None:
         (("vllm", "tgi"), {"presence_penalty": 0.5}, {"presence_penalty_shadow": "misread"}),
         (("transformers", "vllm"), {"frequency_penalty": 0.5}, {"frequency_penalty_primary": "misread"}),
         (("vllm", "ollama"), {"n": 2, "logit_bias": {"5": 1}}, {"logit_bias_shadow": "misread", "n_shadow": "misread"}),
+        (("lmdeploy", "vllm"), {"presence_penalty": 0.5}, {"presence_penalty_primary": "misread"}),
         (("vllm", "tgi"), {"presence_penalty": 0.0, "n": 1}, {}),
         (("vllm", "ollama"), {"temperature": 0, "top_k": 20}, {}),  # greedy decoding does not look at it
         (("tgi", "tgi"), {"presence_penalty": 0.5}, {}),  # both take it for the same
