@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from engines import typed, typed_stream
-from engines.condense import condensed
+from engines.condense import condensed, shows_rows
 from engines.dialect import Answer
 from engines.lenient_json import NotJson, loads
 from engines.stream import merge
@@ -43,9 +43,10 @@ def is_stream(answer: Answer) -> bool:
 
 def _stream(answer: Answer, *, columns: bool = False) -> tuple[Json, str | None]:
     body = answer.body
-    if columns and (found := typed_stream.stream(body)) is not None:
+    rows = shows_rows(body)
+    if columns and rows and (found := typed_stream.stream(body)) is not None:
         return found
-    shorter = condensed(body)
+    shorter = body if rows else condensed(body)
     events, error = plain_events(shorter), None
     if events is None:
         events, error = _any_events(shorter)

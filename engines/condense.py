@@ -15,6 +15,7 @@ import orjson
 
 from proxy.compare.sse import MAX_EVENT
 
+_NEXT = b"\n\ndata: "
 #: A text as the one thing in an event that changes from token to token: up to its opening quote, it, and from its closing quote on.
 _TEXT = re.compile(rb'(data: \{.*?"(?:content|text)": ?")((?:[^"\\]|\\.)*)(".*)')
 #: An escape that is not over, or half of a pair: alone it is a fault, with the next text it might not be one.
@@ -22,9 +23,15 @@ _OPEN = rb"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB][0-9a-fA-F]{2})?"
 _STRING = msgspec.json.Decoder(str)
 
 
+def shows_rows(body: bytes) -> bool:
+    """Say whether the event in the middle shows tokens: a stream of such is not one of texts alone."""
+    start = body.find(_NEXT, len(body) // 2)
+    return start >= 0 and b'"token":' in body[start : body.find(b"\n\n", start + 2)]
+
+
 def condensed(body: bytes) -> bytes:
     """Return a stream of fewer events that says the same, or the very ``body``."""
-    start = body.find(b"\n\ndata: ", len(body) // 2)
+    start = body.find(_NEXT, len(body) // 2)
     end = body.find(b"\n\n", start + 2)
     if start < 0 or end < 0 or len(body) > MAX_EVENT // 2:
         return body

@@ -28,6 +28,7 @@ _BINS = (_HIGHEST_POWER - _LOWEST_POWER) * _PER_OCTAVE + 2
 #: Steps that are looked for, coarsest first: bf16 logits of size 64 to 128 move by 0.5; below 2^-10 a gap hits a multiple
 #: by chance too often to tell.
 STEPS = tuple(2.0**-power for power in range(1, 11))
+_FINEST_FIRST = tuple(reversed(tuple(enumerate(STEPS))))
 #: Fewer rows than this prove no grid: any gap is a multiple of the finest step by chance with probability 4e-3.
 _ENOUGH_ROWS = 20
 #: Logits of a neighbouring binade move by half or twice the step; the step meant is the one most rows have.
@@ -103,9 +104,10 @@ def learn(noise: Noise, comparison: Comparison, *, control: bool) -> None:
             if gap is None or not RESOLUTION < gap < _LARGEST:
                 continue
             noise.rows += 1
-            for index, step in enumerate(STEPS):
-                if abs(gap - round(gap / step) * step) <= RESOLUTION:
-                    noise.multiples[index] += 1
+            for index, step in _FINEST_FIRST:
+                if abs(gap - round(gap / step) * step) > RESOLUTION:
+                    break  # what is no multiple of a step is none of twice that step
+                noise.multiples[index] += 1
         if control and comparison.values_incomparable is None:
             for shift in choice.gap_shifts:
                 if shift is not None and abs(shift) < _LARGEST:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 from msgspec.structs import replace
 
-from engines.alike import Known
+from engines.alike import Known, in_one
 from engines.dialect import Answer
 from engines.endpoints import speaking
 from proxy.compare.comparison import Mode, Source
@@ -94,6 +94,7 @@ class Examiner:
         answer = plain(_answer(exchange), self.inflated)
         temperature = asked.effective_temperature(self.primary.defaults)
         context = Context(self.policy, self.primary.footprint, temperature, timing_of(answer, stream=asked.stream))
+        answer = in_one(answer)
         primary = speaking.read(dialect, asked.endpoint, asked.body, answer)
         if primary.error is not None:
             return self._nothing(asked, "primary_error", context)

@@ -169,7 +169,9 @@ def _events(pieces: list[dict[str, Any]], name: str = "c1") -> bytes:
             "token_ids": _ids([piece]),
         }
         events.append({"id": name, "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]})
-    events.append({"id": name, "object": "chat.completion.chunk", "model": "m", "choices": [], "usage": _usage()})
+    events.append(
+        {"id": name, "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [], "usage": _usage()}
+    )
     return b"".join(b"data: " + orjson.dumps(event) + b"\n\n" for event in events) + b"data: [DONE]\n\n"
 
 
@@ -186,8 +188,9 @@ def compared(case: Case) -> Callable[[], Comparison]:
     mine, theirs = answer(case, case.primary), answer(case, case.shadow)
 
     def work() -> Comparison:
-        primary: Reply = vllm.read(Endpoint.CHAT, request, mine)
-        shadow = alike.read(vllm, Endpoint.CHAT, request, theirs, Known(vllm, request, mine, primary))
+        body = alike.in_one(mine)
+        primary: Reply = vllm.read(Endpoint.CHAT, request, body)
+        shadow = alike.read(vllm, Endpoint.CHAT, request, theirs, Known(vllm, request, body, primary))
         source = Source.REPLY if primary.choices[0].tokens else Source.TEXT
         return compare_free(primary, shadow, source=source, tau=TAU, greedy=True)
 
