@@ -26,7 +26,7 @@ _JSON = b"application/json"
 _DATA = re.compile(rb"data(?:(: ?)([^\r\n]*?)([ \t]*))?(?=[\r\n]|\Z)")
 _BOM = b"\xef\xbb\xbf"
 #: The keys under which an enlarged request brings back more than the client's would (see the dialects' ``strip``), however they go on.
-_OURS = (b"logprob", b"token", b"prompt_token", b"__verbose")
+_OURS = (b"logprob", b"token", b"prompt_token", b"response_token", b"output_", b"__verbose")
 
 
 class _Mode(Enum):

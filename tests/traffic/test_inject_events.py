@@ -137,6 +137,11 @@ def test_no_cut_lets_anything_of_ours_through(at: int) -> None:
     assert b'"l' not in got or got == b"data: " + PLAIN
 
 
+@pytest.mark.parametrize("last", [b'{"choices":[{"output_ids":[5', b'{"choices":[{"outp', b'{"choices":[{"respo'])
+def test_ids_under_other_engines_names_are_not_let_through_either(last: bytes) -> None:
+    assert stripped(b"data: " + last) == b""
+
+
 def test_an_event_over_the_limit_at_the_end_of_a_stream_is_passed_on() -> None:
     large = b"data: " + b"x" * 5000
     assert stripped(b"data: [DONE]\n\n" + large, limit=4096) == b"data: [DONE]\n\n" + large
