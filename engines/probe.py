@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from engines import canary, self_noise
 from engines.capabilities import Capabilities, Finding, remedy
-from engines.dialect import Defaults, Dialect, DialectError, Endpoint, Fetch, Json
+from engines.dialect import Call, Defaults, Dialect, DialectError, Endpoint, Fetch, Json
 from engines.facts.gather import gather
-from engines.facts.reading import Facts, get, models_of
+from engines.facts.reading import Facts, as_object, get, models_of
 from engines.footprint import Footprint, make
 from engines.parity import Prompt
 from engines.subject import Subject
@@ -52,7 +52,8 @@ async def stack_of(
     fetch: Fetch, dialect: Dialect, model: str | None = None, declared: Mapping[str, Any] | None = None
 ) -> Footprint:
     """Return the part of a footprint that routes tell and nothing has to be generated for. Raises DialectError when it cannot be reached."""
-    facts = await gather(fetch, dialect.name, await _model_entry(fetch, model), dialect.defaults)
+    entry = await _model_entry(fetch, model, asking=False)
+    facts = await gather(fetch, dialect.name, entry, dialect.defaults)
     return make(facts.probed, {}, declared or {})
 
 
@@ -94,7 +95,8 @@ async def probe(
     )
 
 
-async def _model_entry(fetch: Fetch, model: str | None) -> Json:
+async def _model_entry(fetch: Fetch, model: str | None, *, asking: bool = True) -> Json:
+    """Return the model's entry in the list; of an engine that lists none, the name it answers under (``asking``: it may be asked for a token)."""
     answer = await get(fetch, "/v1/models")
     if answer.failure is not None:
         raise DialectError(answer.failure, remedy(answer.failure))
@@ -105,10 +107,23 @@ async def _model_entry(fetch: Fetch, model: str | None) -> Json:
     wanted = [entry for entry in named if entry["id"] == model] if model else named
     if wanted:
         return wanted[0]
+    if model is None and not asking:
+        return {}
+    if model is None and (name := await _answers_as(fetch)) is not None:
+        return {"id": name}
     if model is None:
         reason = "no_model" if listed is not None else "not_an_engine"
         raise DialectError(reason, remedy(reason))
     return {"id": model}  # not every engine lists what it serves; the canary will tell
+
+
+async def _answers_as(fetch: Fetch) -> str | None:
+    """Ask for one token without naming a model, as `transformers serve` allows that was started with one; None when that is refused."""
+    asked = canary.question(Endpoint.CHAT, "", length=1)
+    del asked["model"]
+    name = as_object(await fetch(Call("/v1/chat/completions", asked))).get("model")
+    # It names the revision too, where none was asked for, and then refuses the name with it (seen on 5.19).
+    return name.removesuffix("@main") if isinstance(name, str) and name else None
 
 
 async def _first(fetch: Fetch, dialect: Dialect, model: str) -> tuple[Subject, Reply]:

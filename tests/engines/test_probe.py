@@ -7,7 +7,7 @@ import pytest
 
 from engines.capabilities import remedy
 from engines.dialect import Answer, Defaults, DialectError
-from engines.probe import probe
+from engines.probe import probe, stack_of
 from engines.registry import dialect
 
 MODELS = {"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 2048}]}
@@ -183,3 +183,20 @@ def test_unusable_engines_say_why_and_what_to_do(scripted, routes, model, reason
         asyncio.run(probe(scripted(routes), dialect("vllm"), model))
     assert error.value.reason == reason
     assert remedy(reason) in str(error.value)
+
+
+def test_an_engine_that_lists_no_model_is_asked_under_which_name_it_answers(scripted):
+    class Pinned(Played):
+        def routes(self):
+            return super().routes() | {"/v1/models": {"data": []}}
+
+        def chat(self, body):
+            if "model" not in body:
+                return {"model": "pinned@main", "choices": []}
+            assert body["model"] == "pinned"
+            return super().chat(body)
+
+    assert run(Pinned(), scripted).model == "pinned"
+    stack = asyncio.run(stack_of(scripted(Pinned().routes()), dialect("vllm")))
+    assert stack.value("version") == "0.32.0"  # nothing is generated for it
+    assert stack.value("model") == ""
