@@ -126,6 +126,7 @@ class Server:
     def application(self) -> web.Application:
         app = web.Application(client_max_size=1 << 26, middlewares=[self._ailing])
         app.router.add_post("/ill/{how}", self.fall_ill)
+        app.router.add_post("/become/{dtype}", self.become)
         app.router.add_get("/v1/models", self.models)
         app.router.add_get("/version", self.version)
         app.router.add_get("/health", self.health)
@@ -139,6 +140,11 @@ class Server:
     async def fall_ill(self, request: web.Request) -> web.Response:
         """From now on every other route behaves so: hang, garbage, reset, cut, error, empty, or well."""
         self.ill = request.match_info["how"]
+        return web.Response()
+
+    async def become(self, request: web.Request) -> web.Response:
+        """From now on it says so of itself: as if started again in the moment between two requests."""
+        self.toy.dtype = request.match_info["dtype"]
         return web.Response()
 
     @web.middleware

@@ -48,7 +48,7 @@ class Stacks:
         """Note that an arm's stack was looked at and is the same."""
         arm.away = None
         if (state := self._state.get(arm.name)) is not None:
-            self._state[arm.name] = EngineState(state.url, state.footprint, state.level, time.time())
+            self._state[arm.name] = replace(state, looked=time.time())
 
     def found(self, arm: Arm, who: Who, probe: Probe) -> None:
         """Write what was found of an engine into the arm, the store and the metrics; say what has changed since it was last seen."""
@@ -62,7 +62,8 @@ class Stacks:
         self._settle(arm, probe)
         self._known[arm.name] = (who, probe)
         level = probe.capabilities.level.value
-        self._state[arm.name] = EngineState(redact(who.url), arm.footprint, level, time.time())
+        origins = probe.footprint.origins()
+        self._state[arm.name] = EngineState(redact(who.url), arm.footprint, level, time.time(), origins)
         arm.away = None
 
     def _earlier(self, arm: Arm, who: Who) -> Footprint | None:

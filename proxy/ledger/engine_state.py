@@ -13,12 +13,13 @@ KEY = "engines"
 
 
 class EngineState(Struct, frozen=True):
-    """One arm: where it is, its footprint's id, its capability level, and when its stack was last found to be this (Unix seconds)."""
+    """One arm: where it is, its footprint's id, its capability level, when its stack was last found to be this (Unix seconds), and the origin of each fact."""
 
     url: str
     footprint: str
     level: str
     looked: float
+    origins: dict[str, str] = {}
 
 
 def encode(known: dict[str, EngineState]) -> bytes:

@@ -236,16 +236,17 @@ def _earlier(
 
 
 def _capability(state: EngineState | None) -> dict[str, Any]:
-    """Say how much of an engine can be compared; nothing where that is not known."""
+    """Say how much of an engine can be compared, and how its stack is known; nothing where that is not known."""
     if state is None or state.level not in set(Level):
         return {}
     level = Level(state.level)
     return {
+        "footprint_origins": state.origins,
         "capability": {
             "level": level.value,
             "modes": [mode.value for mode in level.modes],
             "compared": level.meaning,
-        }
+        },
     }
 
 

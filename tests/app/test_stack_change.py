@@ -12,7 +12,7 @@ import pytest
 from proxy.demo.proxy_process import ProxyProcess
 from proxy.ledger.store import Store
 from tests.app.under_load import load
-from tests.running import parhelion, toy, until
+from tests.running import parhelion, post, toy, until
 
 BODY = {
     "model": "toy",
@@ -68,6 +68,36 @@ def test_a_shadow_started_again_with_another_dtype_splits_the_comparisons(tmp_pa
     assert earlier["footprint_ids"]["shadow"] == change["footprint_ids"]["before"]
     assert cand["footprint_ids"]["shadow"] == change["footprint_ids"]["after"]
     check_apart(tmp_path / "records.db", cand, earlier)
+
+
+def test_a_primary_that_nobody_saw_away_is_found_out_about_and_what_may_be_of_either_is_left_out(
+    tmp_path: Path,
+) -> None:
+    with toy() as primary, toy() as shadow:
+        arms = [{"name": "cand", "url": shadow, "modes": ["free"]}]
+        with parhelion(tmp_path, primary, arms, recheck=4) as proxy:
+            proxy.wait_known(["primary", "cand"], 60)
+
+            def compared() -> float:
+                return proxy.metric("parhelion_compared_total", shadow="cand")
+
+            with load(f"{proxy.clients}/v1/chat/completions", BODY, clients=1, pause=0.05):
+                until(lambda: compared() >= ENOUGH, 60)
+                assert post(f"{primary}/become/bfloat16", b"")[0] == 200
+                until(lambda: proxy.metric("parhelion_footprint_changes_total", arm="primary") == 1, 60, "a change")
+                before = compared()
+                until(lambda: compared() >= before + ENOUGH, 60)
+            until(lambda: proxy.open_work() == 0, 60)
+            report, total = proxy.report(), compared()
+    (change,) = report["changes"]
+    assert (change["arm"], list(change["fields"])) == ("primary", ["dtype"])
+    assert report["primary"]["footprint_id"] == change["footprint_ids"]["after"]
+    assert report["primary"]["footprint_origins"]["dtype"] == "probed"
+    (cand,) = report["shadows"]
+    assert [one["finding"] for one in cand["findings"]] == ["footprint_changed"]
+    parts = [cand["modes"]["free"]["requests"], *(one["modes"]["free"]["requests"] for one in cand["earlier"])]
+    assert cand["left_out_between_stacks"] > 0
+    assert sum(parts) + cand["left_out_between_stacks"] == total
 
 
 def check_apart(path: Path, cand: dict, earlier: dict) -> None:

@@ -167,3 +167,21 @@ def test_hostile_names_are_inert(report):
     text = shown(report)
     assert not set(text) & set("\x1b\u202e\r\x07")
     assert "[bold red]" in text  # shown, not obeyed
+
+
+def test_another_stack_and_a_lower_level_are_said(report):
+    candidate = report["shadows"][1]
+    block = {"requests": 12}
+    changed = {"candidate": [{"field": "dtype", "before": "fp32", "after": "bf16", "sure": True}]}
+    candidate["earlier"] = [
+        {"last": "2026-01-01T00:00:00.000+00:00", "changed_since": changed, "modes": {"free": block, "forced": block}}
+    ]
+    candidate["left_out_between_stacks"] = 3
+    candidate["capability"] = {"level": "no_ids", "modes": ["free"], "compared": "up to the first divergence"}
+    text = " ".join(shown(report, 200).split())
+    assert (
+        "candidate: 24 comparisons until 2026-01-01T00:00:00.000+00:00 are of another stack and in none of these numbers"
+        " (candidate: dtype fp32 → bf16)" in text
+    )
+    assert "candidate: 3 comparisons are of either stack" in text
+    assert "candidate: no_ids: up to the first divergence" in text
