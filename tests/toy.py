@@ -23,6 +23,7 @@ from aiohttp import web
 END, START, FIRST = 0, 1, 2
 VOCABULARY = [b"<|end|>", b"<|start|>", *(bytes([code]) for code in range(32, 127))]
 LIMIT = 4096
+MODEL = {"id": "toy", "object": "model", "owned_by": "parhelion", "max_model_len": LIMIT}
 
 
 def encode(text: str) -> list[int]:
@@ -173,12 +174,7 @@ class Server:
         return await handler(request)  # type: ignore[no-any-return]
 
     async def models(self, _: web.Request) -> web.Response:
-        return web.json_response(
-            {
-                "object": "list",
-                "data": [{"id": "toy", "object": "model", "owned_by": "parhelion", "max_model_len": LIMIT}],
-            }
-        )
+        return web.json_response({"object": "list", "data": [MODEL]})
 
     async def version(self, _: web.Request) -> web.Response:
         return web.json_response({"version": self.toy.version, "engine": "parhelion-reference"})
@@ -338,15 +334,8 @@ class Server:
             await response.write(b"data: " + json.dumps(event).encode() + b"\n\n")
 
         if chat:
-            await send(
-                head
-                | {
-                    "choices": [
-                        {"index": one["index"], "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
-                        for one in choices
-                    ]
-                }
-            )
+            role = {"delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+            await send(head | {"choices": [{"index": one["index"]} | role for one in choices]})
         head.pop("prompt_token_ids", None)
         for choice in choices:
             for position, token in enumerate(choice["ids"]):
