@@ -6,7 +6,9 @@ peer's. What is not understood makes the reply ``faulty``; it is never guessed. 
 
 from __future__ import annotations
 
+import itertools
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import httptools
@@ -31,15 +33,19 @@ class ReplyReader:
 
     __slots__ = (
         "_aligned",
-        "_chunks",
+        "_ended",
         "_fields",
         "_known",
         "_left",
         "_method",
         "_offered",
+        "_own",
         "_parser",
         "_quiet",
         "_reason",
+        "_sink",
+        "_ticked",
+        "_ticks",
         "as_came",
         "complete",
         "extra",
@@ -54,7 +60,10 @@ class ReplyReader:
 
     def __init__(self) -> None:
         self._parser: Any = None
-        self._chunks = 0
+        self._sink: list[bytes] = []  # the parser's pieces, of all that one feed brings
+        self._own = -1  # how many of them are this reply's, once that is known
+        self._ticks = itertools.count()  # of chunks that have ended
+        self._ticked = self._ended = 0  # before this feed, and by it
         self._known: KnownReply | None = None  # the latest reply's head
         self._fields: list[tuple[bytes, bytes]] = []
         self._reason = b""
@@ -120,11 +129,11 @@ class ReplyReader:
         self.pieces = [data] if data else []
 
     def _parse(self, data: bytes) -> None:
-        self.heads, self.pieces = [], []
-        self._chunks = 0
+        self.heads = []
+        self._own = 0 if self.complete else -1
         self.whole_chunks = False
         if self._parser is None:
-            self._parser = httptools.HttpResponseParser(self)
+            self._parser = self._new_parser()
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as stop:
@@ -135,11 +144,39 @@ class ReplyReader:
         except httptools.HttpParserError:
             self.extra = self.complete
             self.faulty = not self.complete
+        self._take_pieces()
         self._quiet = 0 if self.pieces else self._quiet + len(data)
         if self._quiet > MAX_HEAD and not self.complete:
             self.faulty = True
-        if self._aligned or (self.heads and self.head is not None and self.head.framing is Framing.CHUNKED):
+        if self.heads:
+            if not self.complete and self.head is not None and self.head.framing is Framing.CHUNKED:
+                self._align(data)
+        elif self._aligned:
             self._align(data)
+
+    def _new_parser(self) -> Any:
+        # A stream is a thousand pieces: what is called for each of them and its end is no function of ours.
+        return httptools.HttpResponseParser(
+            SimpleNamespace(
+                on_message_begin=self.on_message_begin,
+                on_status=self.on_status,
+                on_header=self.on_header,
+                on_headers_complete=self.on_headers_complete,
+                on_body=self._sink.append,
+                on_chunk_complete=self._ticks.__next__,
+                on_message_complete=self.on_message_complete,
+            )
+        )
+
+    def _take_pieces(self) -> None:
+        """Take what the parser found in one feed: pieces, of which those behind the reply's end are none of its, and ends of chunks."""
+        ticked = next(self._ticks)  # this look is a tick, too
+        self._ended, self._ticked = ticked - self._ticked, ticked + 1
+        self.pieces = pieces = self._sink[:]
+        self._sink.clear()
+        if 0 <= self._own < len(pieces):
+            self.extra = True
+            del pieces[self._own :]
 
     def _align(self, data: bytes) -> None:
         """See whether this feed was whole chunks to the byte.
@@ -154,7 +191,7 @@ class ReplyReader:
         begin = 0
         if self.heads:  # where the head ended is known only when it came in this one feed
             begin = data.find(b"\r\n\r\n") + 4 if data.startswith(b"HTTP/") else -1
-        whole = self._chunks == len(self.pieces) + self.complete and begin + size == len(data)
+        whole = self._ended == len(self.pieces) + self.complete and begin + size == len(data)
         whole = whole and not self.extra and not self.faulty
         self.whole_chunks = whole and not self.heads
         self._aligned = whole and not self.complete
@@ -197,6 +234,7 @@ class ReplyReader:
         old = version == "1.0" and (head is None or head.framing is not Framing.CHUNKED)
         if head is None or not (version == "1.1" or old):
             self.faulty = True
+            self._own = len(self._sink)
             return
         self.heads.append(head)
         if head.interim:
@@ -208,20 +246,11 @@ class ReplyReader:
         if self._method == b"HEAD":
             # llhttp does not know the method and would wait for a body.
             self.complete = True
+            self._own = len(self._sink)
             self._parser = None
-
-    def on_body(self, piece: bytes) -> None:
-        """Collect a piece of the body."""
-        if self.complete or self.faulty:
-            self.extra = True
-        else:
-            self.pieces.append(piece)
-
-    def on_chunk_complete(self) -> None:
-        """Count the ends of chunks."""
-        self._chunks += 1
 
     def on_message_complete(self) -> None:
         """Note the end; an interim reply's is none."""
-        if self.head is not None:
+        if self.head is not None and not self.complete:
             self.complete = True
+            self._own = len(self._sink)
