@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import orjson
 import pytest
 from hypothesis import given
@@ -61,3 +63,24 @@ def test_what_does_not_say() -> None:
     assert reported([]) == (None, None)
     assert reported([(1, b"\x1f\x8b\x08")]) == (None, None)
     assert reported([(1, b'{"usage": null}')]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("vllm-cpu-fp32/responses.json", (37, 8)),
+        ("vllm-cpu-fp32/responses_tool_stream.sse", (37, 39)),
+        ("vllm-cpu-fp32/messages_stream.sse", (37, 8)),
+        ("vllm-cpu-fp32/embeddings_list.json", (14, 0)),
+        ("vllm-cpu-fp32/rerank.json", (26, None)),
+        ("llama.cpp-q4_1/responses_stream.sse", (37, 24)),
+        ("llama.cpp-q4_1/messages.json", (37, 24)),  # 36 of them out of the cache
+        ("llama.cpp-q4_1/messages_stream.sse", (37, 24)),
+        ("llama.cpp-q4_1/embeddings_list.json", (14, None)),
+        ("llama.cpp-q4_1/responses_previous.json", (None, None)),
+    ],
+)
+def test_other_routes_as_engines_answer_them(name: str, found: tuple[int | None, int | None]) -> None:
+    body = (Path(__file__).parents[1] / "fixtures" / name).read_bytes()
+    assert reported([(1, body)]) == found
+    assert reported([(at, body[at : at + 3000]) for at in range(0, len(body), 3000)]) == found
