@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,21 @@ def test_engines_that_can_be_compared(tmp_path: Path) -> None:
     assert "prompt of primary and cand: the same" in done.stdout
     assert "cand: full: token ids, alternatives, and scores of given tokens" in done.stdout
     assert found["engines"][1]["footprint_differences"] == []
+
+
+def test_every_key_is_written_down(tmp_path: Path) -> None:
+    file = tmp_path / "check.json"
+    with toy() as one, toy(template="[{role}] {content}") as other:
+        command("check", "--primary", one, "--shadow", f"cand={other}", "--json", str(file))
+        stacks = json.loads(command("footprint", one, other, "--json").stdout)
+    readme = (ROOT / "proxy" / "README.md").read_text(encoding="utf-8")
+    written = set(re.findall(r"`([a-z_]+)(?:\[\])?`", readme))
+    found = json.loads(file.read_text())
+    for block in (found, *found["engines"], *(engine["capabilities"] for engine in found["engines"]), stacks):
+        assert block.keys() <= written
+    for block in (found["engines"][1]["prompt_parity"], *found["engines"][1]["footprint_differences"]):
+        assert block.keys() <= written
+    assert found["engines"][0]["capabilities"]["cold_warm"].keys() <= written
 
 
 def test_the_share_of_traffic_in_each_way_to_the_primarys_tokens(tmp_path: Path) -> None:
