@@ -2,7 +2,9 @@
 
 import pytest
 
+from engines import openai
 from engines.choices import reply
+from engines.dialect import Answer, Endpoint
 from proxy.compare.token_stream import Channel
 
 
@@ -112,3 +114,28 @@ def test_usage_and_identity():
     seen = reply(value, {}, None)
     assert (seen.prompt_tokens, seen.completion_tokens, seen.cached_tokens) == (5, 1, 4)
     assert (seen.model, seen.system_fingerprint) == ("m", "f")
+
+
+@pytest.mark.parametrize(
+    ("message", "finish", "text", "refused"),
+    [
+        ({"content": None, "refusal": "I cannot help with that."}, "stop", "I cannot help with that.", True),
+        ({"content": "", "refusal": None}, "content_filter", "", True),
+        ({"content": "Yes.", "refusal": None}, "stop", "Yes.", False),
+        ({"content": "Yes.", "refusal": 5}, "stop", "Yes.", False),
+    ],
+)
+def test_a_refusal_is_what_the_client_reads_and_said_to_be_one(message, finish, text, refused):
+    (choice,) = reply(chat(finish, **message), {}, None).choices
+    assert (choice.text, choice.refused) == (text, refused)
+
+
+def test_a_streamed_refusal_is_that_of_the_whole_reply():
+    events = b"".join(
+        b'data: {"choices":[{"index":0,"delta":%s,"finish_reason":%s}]}\n\n' % pair
+        for pair in ((b'{"refusal":"I "}', b"null"), (b'{"refusal":"cannot."}', b"null"), (b"{}", b'"stop"'))
+    )
+    answer = Answer(200, (("content-type", "text/event-stream"),), ((0, events + b"data: [DONE]\n\n"),))
+    seen = openai.read(Endpoint.CHAT, {}, answer)
+    assert seen.error is None
+    assert (seen.choices[0].text, seen.choices[0].refused) == ("I cannot.", True)
