@@ -47,7 +47,12 @@ def compare_free(
     ``stop``: the request's stop strings. One incomparable choice makes the whole comparison so. ``known``: what was found out before.
     """
     prompt = reply_prompt_findings(primary, shadow, known)
-    reason, detail = _refusal(primary, shadow, prompt_differs=bool(prompt), greedy=greedy)
+    asked_otherwise = any(
+        one.name == found.SAMPLING_DEFAULTS and one.evidence.get("neutralised") is False for one in known.noted
+    )
+    reason, detail = _refusal(
+        primary, shadow, prompt_differs=bool(prompt), greedy=greedy, asked_otherwise=asked_otherwise
+    )
     findings: list[str] = []
     if shadow.error is not None:
         findings.append(found.TRANSPORT_ERRORS)
@@ -77,7 +82,9 @@ def compare_free(
     return explained(comparison, primary, shadow, known, prompt=prompt)
 
 
-def _refusal(primary: Reply, shadow: Reply, *, prompt_differs: bool, greedy: bool) -> tuple[str | None, str | None]:
+def _refusal(
+    primary: Reply, shadow: Reply, *, prompt_differs: bool, greedy: bool, asked_otherwise: bool
+) -> tuple[str | None, str | None]:
     """Return why the replies cannot be compared, in the order of the layers, and the arm's own short reason."""
     if primary.error is not None:
         return "primary_error", primary.error
@@ -87,6 +94,8 @@ def _refusal(primary: Reply, shadow: Reply, *, prompt_differs: bool, greedy: boo
         return "prompt_tokens", None
     if not greedy:
         return "sampled", None
+    if asked_otherwise:
+        return found.SAMPLING_DEFAULTS, None
     if not primary.choices or len(primary.choices) != len(shadow.choices):
         return "choice_count", f"{len(primary.choices)} and {len(shadow.choices)}"
     return None, None

@@ -11,6 +11,7 @@ import msgspec
 from proxy.compare.token_stream import TokenStream
 from proxy.compare.value_layer import LOGPROB_MODE
 
+SAMPLING_DEFAULTS = "sampling_defaults"
 STREAM_MISALIGNED = "stream_misaligned"
 STOP_HANDLING = "stop_handling"
 OUTPUT_LENGTH = "output_length"

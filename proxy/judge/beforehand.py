@@ -12,14 +12,13 @@ from typing import NamedTuple
 from engines.dialect import Defaults, Endpoint
 from engines.neutral import saying
 from proxy.compare.comparison import Comparison, Mode
-from proxy.compare.findings import OUTPUT_LENGTH, values_incomparable
+from proxy.compare.findings import OUTPUT_LENGTH, SAMPLING_DEFAULTS, values_incomparable
 from proxy.compare.layers import Evidence, Found, Known
 from proxy.compare.value_layer import LOGPROB_MODE
 from proxy.judge.arm import Arm
 from proxy.judge.request import Asked
 from proxy.judge.shape import NEUTRAL, spelled
 
-SAMPLING_DEFAULTS = "sampling_defaults"
 #: Sampling fields that greedy decoding does not look at.
 _DRAWING = frozenset({"top_p", "top_k", "min_p"})
 _LIMITS = {Endpoint.CHAT: "max_tokens_chat", Endpoint.COMPLETIONS: "max_tokens_completions"}

@@ -43,6 +43,16 @@ def test_a_reply_held_against_itself_is_identical_with_all_errors_zero(make):
     assert (comparison.tau, comparison.tau_origin, comparison.findings) == (1e-3, TauOrigin.ASSUMED, ())
 
 
+@pytest.mark.parametrize(("neutralised", "reason"), [(False, "sampling_defaults"), (True, None)])
+def test_answers_to_different_requests_are_not_held_against_each_other(neutralised, reason):
+    noted = Found("sampling_defaults", {"presence_penalty_shadow": "misread", "neutralised": neutralised})
+    length = Found("output_length", {"max_tokens_shadow": 5, "neutralised": False})  # tells nothing of the tokens
+    found = free(words("a", "b"), words("a", "c"), known=Known((noted, length)))
+    assert (found.incomparable, bool(found.choices)) == (reason, reason is None)
+    assert found.findings[:1] == ("sampling_defaults",)
+    assert found.evidence["sampling_defaults"] == noted.evidence
+
+
 def test_the_first_difference_and_nothing_after_it(make):
     primary = make.reply(
         make.stream(
