@@ -78,7 +78,7 @@ def asked(script: Script, habits: Habits, body: Json, *, chat: bool) -> Asked:
         limit=min(_limit(script, body, chat=chat), script.context - longest),
         sampling=sampling_of(script, habits, body),
         n=_whole(body, "n", 1, least=1, most=_MOST_CHOICES),
-        stop=(stop,) if isinstance(stop, str) else tuple(one for one in stop or () if isinstance(one, str) and one),
+        stop=tuple(one for one in (stop if isinstance(stop, list) else [stop]) if isinstance(one, str) and one),
         top=_top(script, habits, body, chat=chat),
         stream=body.get("stream") is True,
         usage=isinstance(options, dict) and options.get("include_usage") is True,
@@ -88,7 +88,7 @@ def asked(script: Script, habits: Habits, body: Json, *, chat: bool) -> Asked:
         scored=None
         if body.get("prompt_logprobs") is None
         else within(script, habits, _whole(body, "prompt_logprobs", 0), "prompt_logprobs"),
-        tools=bool(body.get("tools")) and body.get("tool_choice") != "none",
+        tools=tools_of(body) is not None,
         processed=habits.processed
         if script.differences.processed_logprobs is None
         else script.differences.processed_logprobs,
@@ -100,7 +100,6 @@ def sampling_of(script: Script, habits: Habits, body: Json) -> Sampling:
     """Read the sampling fields; what is left out comes from the planted difference, the script, the dialect, in this order."""
     own = script.defaults
     temperature = script.differences.temperature if script.differences.temperature is not None else own.temperature
-    bias = body.get("logit_bias")
     return Sampling(
         temperature=_number(body, "temperature", habits.temperature if temperature is None else temperature, 0, 100),
         top_p=_number(body, "top_p", own.top_p or habits.top_p, 0, 1) or 1.0,
@@ -109,11 +108,28 @@ def sampling_of(script: Script, habits: Habits, body: Json) -> Sampling:
         presence=_number(body, "presence_penalty", 0.0, -2, 2) if habits.penalties else 0.0,
         frequency=_number(body, "frequency_penalty", 0.0, -2, 2) if habits.penalties else 0.0,
         repetition=_number(body, "repetition_penalty", 1.0, 0, 100) or 1.0,
-        bias={int(key): float(value) for key, value in bias.items() if str(key).isdecimal()}
-        if isinstance(bias, dict)
-        else {},
+        bias=_bias(body.get("logit_bias")),
         seed=_whole(body, "seed", 0, least=-(1 << 63)),
     )
+
+
+def _bias(given: Any) -> dict[int, float]:
+    pairs = list(given.items()) if isinstance(given, dict) else [] if not given else [(None, None)]
+    if not all(
+        str(key).isdecimal() and isinstance(value, int | float) and not isinstance(value, bool) for key, value in pairs
+    ):
+        raise Refused("logit_bias: an object of token ids and numbers is required", param="logit_bias")
+    return {int(key): float(value) for key, value in pairs}
+
+
+def tools_of(body: Mapping[str, Any]) -> list[Json] | None:
+    """Return the tools that may be called, None without any. Raises Refused."""
+    tools = body.get("tools")
+    if not tools:
+        return None
+    if not isinstance(tools, list) or not all(isinstance(one, dict) for one in tools):
+        raise Refused("tools: a list of objects is required", param="tools")
+    return None if body.get("tool_choice") == "none" else tools
 
 
 def within(script: Script, habits: Habits, top: int, param: str) -> int:
@@ -134,10 +150,9 @@ def messages_of(body: Json) -> list[Json]:
 
 def chat_ids(script: Script, body: Json) -> Ids:
     """Return a chat's prompt as ids. Raises Refused."""
-    tools = body.get("tools") if body.get("tool_choice") != "none" else None
     continued = body.get("continue_final_message") is True
     opened = body.get("add_generation_prompt") is not False and not continued
-    return ids_of(script, messages_of(body), tools, opened=opened, continued=continued)
+    return ids_of(script, messages_of(body), tools_of(body), opened=opened, continued=continued)
 
 
 def texts_of(body: Json, name: str) -> list[str]:

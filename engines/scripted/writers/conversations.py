@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from engines.scripted.asked import Asked, Habits, asked
+from engines.scripted.asked import Asked, Habits, asked, tools_of
 from engines.scripted.engine import Engine, Event, Query, Route, Stream, Whole
 from engines.scripted.generate import Call, Said
 from engines.scripted.refused import Refused
@@ -34,7 +34,7 @@ def _responses(habits: Habits, engine: Engine, query: Query) -> Whole | Stream:
     messages = [{"role": "system", "content": body["instructions"]}] if body.get("instructions") else []
     messages += [one for one in listed if isinstance(one, dict) and one.get("role")]
     chat = {**body, "messages": messages, "max_tokens": body.get("max_output_tokens"), "n": None, "stop": None}
-    chat["tools"] = [{"type": "function", "function": one} for one in body.get("tools") or ()] or None
+    chat["tools"] = [{"type": "function", "function": one} for one in tools_of(body) or ()] or None
     wanted, said = _chatted(habits, engine, chat)
     name = engine.digest(body)[:24]
     output: list[Json] = []
@@ -100,8 +100,7 @@ def _messages(habits: Habits, engine: Engine, query: Query) -> Whole | Stream:
     chat |= {"stop": body.get("stop_sequences"), "logprobs": None}
     chat["tools"] = [
         {"type": "function", "function": {"name": one.get("name"), "parameters": one.get("input_schema")}}
-        for one in body.get("tools") or ()
-        if isinstance(one, dict)
+        for one in tools_of(body) or ()
     ] or None
     wanted, said = _chatted(habits, engine, chat)
     content: list[Json] = []

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engines.scripted.asked import Asked, Habits, asked, known, messages_of, sampling_of
+from engines.scripted.asked import Asked, Habits, asked, known, messages_of, sampling_of, tools_of
 from engines.scripted.engine import Engine, Event, Query, Route, Stream, Whole, Writer
 from engines.scripted.generate import Said, Step
 from engines.scripted.refused import Refused
@@ -118,7 +118,7 @@ def _refuse(refused: Refused) -> Json:
 
 def _template(engine: Engine, query: Query) -> Whole:
     body = query.body
-    tools = body.get("tools") if body.get("tool_choice") != "none" else None
+    tools = tools_of(body)
     opened = body.get("add_generation_prompt") is not False
     continued = body.get("continue_final_message") is True
     text = text_of(engine.script, messages_of(body), tools, opened=opened and not continued, continued=continued)

@@ -60,7 +60,7 @@ def _read(body: Json) -> Json:
     given = {name: value for name, value in body.items() if name not in _OVERLOOKED}
     if isinstance(body.get("stop"), str):
         raise Refused("stop: a list of texts is required", status=422)
-    if body.get("top_p") is not None and body["top_p"] >= 1:
+    if isinstance(body.get("top_p"), int | float) and body["top_p"] >= 1:
         raise Refused("`top_p` must be > 0.0 and < 1.0", status=422)
     if isinstance(body.get("presence_penalty"), int | float):
         given["repetition_penalty"] = body["presence_penalty"] + 2.0
