@@ -24,6 +24,8 @@ def main() -> int:
     parser.add_argument("--attention", default="sdpa", help="Transformers' attention implementation: sdpa, eager, ...")
     parser.add_argument("--max-model-len", type=int)
     parser.add_argument("--max-logprobs", type=int, default=1000)
+    parser.add_argument("--chat-template", metavar="FILE", help="instead of the model's own template")
+    parser.add_argument("--temperature", type=float, help="for requests without one")
     try:
         serve(ReferenceOptions(**vars(parser.parse_args())))
     except (EngineStartError, ValueError) as wrong:

@@ -16,7 +16,8 @@ class ReferenceOptions(Struct, frozen=True, kw_only=True):
 
     ``model`` is a directory in Hugging Face's layout, a ``.gguf`` file (dequantised while loading), or a hub name. ``port`` 0 takes a free
     one. ``max_model_len`` (tokens, prompt and reply together) is the model's own when None; ``max_logprobs`` bounds what one request may ask for a position;
-    ``threads`` None leaves torch's choice.
+    ``threads`` None leaves torch's choice. ``chat_template`` is a file that stands for the model's own template, ``temperature`` what a request without one gets;
+    None: as the model has them.
     """
 
     model: str
@@ -29,6 +30,8 @@ class ReferenceOptions(Struct, frozen=True, kw_only=True):
     attention: str = "sdpa"
     max_model_len: int | None = None
     max_logprobs: int = 1000
+    chat_template: str | None = None
+    temperature: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
@@ -38,6 +41,8 @@ class ReferenceOptions(Struct, frozen=True, kw_only=True):
             raise ValueError(f"--device {self.device}: choose one of {', '.join(DEVICES)}")
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"--threads {self.threads}: at least 1, or leave it out")
+        if self.temperature is not None and not 0.0 <= self.temperature <= 100.0:
+            raise ValueError(f"--temperature {self.temperature}: between 0 (greedy) and 100")
         if not 0 <= self.port <= 65535:
             raise ValueError(f"--port {self.port}: between 0 (any free port) and 65535")
 

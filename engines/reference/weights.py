@@ -62,6 +62,8 @@ def load(options: ReferenceOptions) -> Loaded:
         )
     except (OSError, ValueError, KeyError, ImportError, NotImplementedError) as failed:
         raise EngineStartError(f"cannot load {options.model}: {_one_line(failed)}") from failed
+    if options.chat_template is not None:
+        tokenizer.chat_template = _template(options.chat_template)
     model = model.to(device).eval()
     definition = _definition(tokenizer)
     vocabulary = int(model.get_output_embeddings().weight.shape[0])
@@ -74,7 +76,7 @@ def load(options: ReferenceOptions) -> Loaded:
         vocabulary=vocabulary,
         end_ids=_end_ids(tokenizer, model.generation_config),
         max_model_len=_length(options, model.config),
-        defaults=_defaults(model.generation_config),
+        defaults=_defaults(model.generation_config, options.temperature),
         facts=_facts(options, torch, model=model, tokenizer=tokenizer, definition=definition, device=device),
     )
 
@@ -145,11 +147,19 @@ def _length(options: ReferenceOptions, config: Any) -> int:
     return min(options.max_model_len, own) if options.max_model_len else int(own)
 
 
-def _defaults(generation: Any) -> Sampling:
-    """Read the sampling for silent requests: what the model's generation_config.json says, else neutral; the same rule as vLLM's."""
+def _template(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as failed:
+        raise EngineStartError(f"--chat-template {path}: cannot be read: {_one_line(failed)}") from failed
+
+
+def _defaults(generation: Any, temperature: float | None) -> Sampling:
+    """Read the sampling for silent requests: what the options say, else the model's generation_config.json, else neutral; the same rule as vLLM's."""
     names = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
     said = generation.to_diff_dict() if generation is not None else {}
-    return Sampling(**{name: said[name] for name in names if said.get(name) is not None})
+    given = {name: said[name] for name in names if said.get(name) is not None}
+    return Sampling(**(given if temperature is None else given | {"temperature": temperature}))
 
 
 def _facts(

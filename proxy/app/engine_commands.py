@@ -28,6 +28,8 @@ def reference(
     attention: str = "sdpa",
     max_model_len: int | None = None,
     max_logprobs: int = 1000,
+    chat_template: str | None = None,
+    temperature: float | None = None,
 ) -> int:
     """Start the reference engine: Transformers and torch, fp32, logprobs, token ids and one-pass scoring.
 
@@ -55,6 +57,10 @@ def reference(
         Most tokens of a prompt and its reply together.
     max_logprobs
         Most alternatives a request may ask for.
+    chat_template
+        A file that stands for the model's own chat template.
+    temperature
+        Temperature of requests that say none; the model's own when left out.
     """
     from engines.reference.options import EngineStartError, ReferenceOptions
     from engines.reference.server import serve
@@ -72,6 +78,8 @@ def reference(
             attention=attention,
             max_model_len=max_model_len,
             max_logprobs=max_logprobs,
+            chat_template=chat_template,
+            temperature=temperature,
         )
         serve(options)
     except (EngineStartError, ValueError) as error:

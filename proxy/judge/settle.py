@@ -21,6 +21,9 @@ from proxy.ledger import privacy
 from proxy.ledger.record import Record, Settlement, Timing
 from proxy.traffic.sample import conversation_key
 
+#: Reasons that are findings too: what was found before anything could be compared.
+_SAYS = {"shadow_error": ("transport_errors",), "prompt_tokens": ("prompt_tokens",)}
+
 
 class Outcome(Struct, frozen=True):
     """What came of one shadow in one mode: a comparison, or the reason why there is none.
@@ -67,7 +70,10 @@ def settlement(
     mode = outcome.mode.value
     if outcome.shed is not None:
         return Settlement(exchange.incarnation, outcome.shadow, mode, "shed", outcome.shed)
-    comparison = outcome.comparison or Comparison(mode=outcome.mode, incomparable=outcome.incomparable)
+    reason = outcome.incomparable
+    comparison = outcome.comparison or Comparison(
+        mode=outcome.mode, incomparable=reason, findings=_SAYS.get(reason or "", ())
+    )
     record = _record(exchange, asked, primary, replace(outcome, comparison=comparison), context)
     if comparison.incomparable is not None:
         return Settlement(exchange.incarnation, outcome.shadow, mode, "incomparable", comparison.incomparable, record)

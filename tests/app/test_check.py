@@ -131,7 +131,7 @@ def test_a_degraded_shadow_says_how_far_it_is_compared(tmp_path: Path) -> None:
     assert "other prompts: " in done.stdout
     found = json.loads(file.read_text())["engines"][1]
     assert (found["level"], found["modes"]) == ("no_ids", ["free"])
-    assert found["prompt_parity"]["findings"] == ["prompt_tokens"]
+    assert found["prompt_parity"]["findings"] == ["prompt_template", "prompt_tokens"]
     (difference,) = found["footprint_differences"]
     assert (difference["field"], difference["sure"]) == ("chat_template_hash", True)
 

@@ -1,0 +1,30 @@
+"""What could not be compared still says what was found."""
+
+from __future__ import annotations
+
+import pytest
+
+from engines.dialect import Endpoint
+from proxy.compare.comparison import Mode
+from proxy.judge.request import asked
+from proxy.judge.settle import Context, Outcome, Policy, settlement
+from tests.judge.bench import exchange
+
+ASKED = asked(Endpoint.CHAT, "/v1/chat/completions", {"model": "m", "messages": []})
+CONTEXT = Context(Policy("none", b""))
+
+
+@pytest.mark.parametrize(
+    ("reason", "findings"),
+    [("shadow_error", ("transport_errors",)), ("prompt_tokens", ("prompt_tokens",)), ("no_forced_scoring", ())],
+)
+def test_a_reason_that_is_a_finding_is_recorded_as_one(reason: str, findings: tuple[str, ...]) -> None:
+    settled = settlement(exchange(1), ASKED, None, Outcome("a", "candidate", Mode.FREE, incomparable=reason), CONTEXT)
+    assert (settled.outcome, settled.reason) == ("incomparable", reason)
+    assert settled.record is not None
+    assert settled.record.comparison.findings == findings
+
+
+def test_our_own_decision_not_to_ask_is_no_finding_and_no_record() -> None:
+    settled = settlement(exchange(1), ASKED, None, Outcome("a", "candidate", Mode.FREE, shed="circuit_open"), CONTEXT)
+    assert (settled.outcome, settled.record) == ("shed", None)
