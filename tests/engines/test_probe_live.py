@@ -54,3 +54,12 @@ def test_the_reference_engine_started_again(reference_fp32, smollm2_directories,
     assert one.footprint.fact("dtype").value == "fp32"
     assert one.footprint.fact("tokenizer_hash").origin.value == "probed"
     assert one.capabilities.self_noise < 1e-4
+
+
+@pytest.mark.vllm
+def test_vllm_asked_twice(vllm_bf16):
+    one, again = found(vllm_bf16), found(vllm_bf16)
+    check_the_same(one, again)
+    assert one.footprint.fact("logit_step").value == "bf16"
+    assert one.footprint.fact("dtype").origin.value in ("inferred", "probed")
+    assert 0 < one.capabilities.self_noise < 0.5
