@@ -114,12 +114,17 @@ def sampling_of(script: Script, habits: Habits, body: Json) -> Sampling:
 
 
 def _bias(given: Any) -> dict[int, float]:
-    pairs = list(given.items()) if isinstance(given, dict) else [] if not given else [(None, None)]
-    if not all(
-        str(key).isdecimal() and isinstance(value, int | float) and not isinstance(value, bool) for key, value in pairs
-    ):
-        raise Refused("logit_bias: an object of token ids and numbers is required", param="logit_bias")
-    return {int(key): float(value) for key, value in pairs}
+    wrong = Refused("logit_bias: an object of token ids and numbers is required", param="logit_bias")
+    if not isinstance(given, dict):
+        if given:
+            raise wrong
+        return {}
+    read: dict[int, float] = {}
+    for key, value in given.items():
+        if not str(key).isdecimal() or isinstance(value, bool) or not isinstance(value, int | float):
+            raise wrong
+        read[int(key)] = float(value)
+    return read
 
 
 def tools_of(body: Mapping[str, Any]) -> list[Json] | None:

@@ -17,13 +17,63 @@ from engines.scripted.writers.registry import NAMES, writer
 from tests.engines.scripted.playing import engine
 
 PLAYED = engine(Script())
-FIELDS = (
-    "messages prompt input query documents text_1 text_2 inputs content tokens input_ids text model max_tokens n stop stream"
-    " stream_options logprobs top_logprobs temperature top_p top_k min_p seed logit_bias tools tool_choice echo prompt_logprobs"
-    " return_token_ids presence_penalty frequency_penalty repetition_penalty sampling_params parameters options n_predict n_probs"
-    " max_new_tokens max_output_tokens instructions system stop_sequences dimensions encoding_format top_n return_logprob"
-    " logprob_start_len top_logprobs_num continue_final_message add_generation_prompt verbose return_tokens with_pieces"
-).split()
+FIELDS = [
+    "messages",
+    "prompt",
+    "input",
+    "query",
+    "documents",
+    "text_1",
+    "text_2",
+    "inputs",
+    "content",
+    "tokens",
+    "input_ids",
+    "text",
+    "model",
+    "max_tokens",
+    "n",
+    "stop",
+    "stream",
+    "stream_options",
+    "logprobs",
+    "top_logprobs",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "logit_bias",
+    "tools",
+    "tool_choice",
+    "echo",
+    "prompt_logprobs",
+    "return_token_ids",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "sampling_params",
+    "parameters",
+    "options",
+    "n_predict",
+    "n_probs",
+    "max_new_tokens",
+    "max_output_tokens",
+    "instructions",
+    "system",
+    "stop_sequences",
+    "dimensions",
+    "encoding_format",
+    "top_n",
+    "return_logprob",
+    "logprob_start_len",
+    "top_logprobs_num",
+    "continue_final_message",
+    "add_generation_prompt",
+    "verbose",
+    "return_tokens",
+    "with_pieces",
+]
 ATOMS = st.one_of(
     st.none(),
     st.booleans(),
