@@ -20,7 +20,7 @@ from proxy.compare.columns import Columns
 from proxy.compare.comparison import ChoiceComparison, Comparison, Flip, Mode, Source, Tie
 from proxy.compare.ending import both_ended, ended, same_visible_end, shorter_ended, visible
 from proxy.compare.explained import explained
-from proxy.compare.layers import NOTHING, Known
+from proxy.compare.layers import NOTHING, Found, Known
 from proxy.compare.near_tie import Tau
 from proxy.compare.position import Entry, entries, entry, measure
 from proxy.compare.prompt import reply_prompt_findings
@@ -47,9 +47,7 @@ def compare_free(
     ``stop``: the request's stop strings. One incomparable choice makes the whole comparison so. ``known``: what was found out before.
     """
     prompt = reply_prompt_findings(primary, shadow, known)
-    asked_otherwise = any(
-        one.name == found.SAMPLING_DEFAULTS and one.evidence.get("neutralised") is False for one in known.noted
-    )
+    asked_otherwise = any(_asked_otherwise(one) for one in known.noted)
     reason, detail = _refusal(
         primary, shadow, prompt_differs=bool(prompt), greedy=greedy, asked_otherwise=asked_otherwise
     )
@@ -80,6 +78,14 @@ def compare_free(
         expected_flips=tau.expected_flips(gap for choice in choices for gap in choice.gaps),
     )
     return explained(comparison, primary, shadow, known, prompt=prompt)
+
+
+def _asked_otherwise(one: Found) -> bool:
+    """Say whether the engines are known to have answered different requests; what one of them does not tell of itself may be the same."""
+    if one.name != found.SAMPLING_DEFAULTS or one.evidence.get("neutralised") is not False:
+        return False
+    values = one.evidence.values()
+    return "misread" in values or None not in values
 
 
 def _refusal(

@@ -53,6 +53,19 @@ def test_answers_to_different_requests_are_not_held_against_each_other(neutralis
     assert found.evidence["sampling_defaults"] == noted.evidence
 
 
+@pytest.mark.parametrize(
+    ("evidence", "reason"),
+    [
+        ({"repetition_penalty_primary": 1.0, "repetition_penalty_shadow": 1.1}, "sampling_defaults"),
+        ({"repetition_penalty_primary": None, "repetition_penalty_shadow": 1.1}, None),  # it may be the same
+        ({"repetition_penalty_primary": None, "n_shadow": "misread"}, "sampling_defaults"),
+    ],
+)
+def test_a_default_that_the_primary_does_not_tell_may_be_the_same(evidence, reason):
+    noted = Found("sampling_defaults", {**evidence, "neutralised": False})
+    assert free(words("a"), words("a"), known=Known((noted,))).incomparable == reason
+
+
 def test_the_first_difference_and_nothing_after_it(make):
     primary = make.reply(
         make.stream(
