@@ -44,9 +44,9 @@ def is_stream(answer: Answer) -> bool:
 def _stream(answer: Answer, *, columns: bool = False) -> tuple[Json, str | None]:
     body = answer.body
     rows = shows_rows(body)
-    if columns and rows and (found := typed_stream.stream(body)) is not None:
-        return found
     shorter = body if rows else condensed(body)
+    if columns and shorter is body and (found := typed_stream.stream(body, rows_shown=rows)) is not None:
+        return found
     events, error = plain_events(shorter), None
     if events is None:
         events, error = _any_events(shorter)

@@ -1,14 +1,15 @@
 """Whole replies with logprobs read straight into typed rows: two thirds of the cost of objects, and no object for what is not looked at.
 
 House rules. Total, and only a short cut: what is not exactly the usual shape gives None, and ``body`` reads it the long way, with the same result. The usual
-shape: chat rows whose alternatives all have a finite logprob, and are called either by their texts alone, or all by labels (``token_id:N``), whose
-bytes are those of the label.
+shape: chat rows whose alternatives all have a finite logprob, and are called either by their texts, or all by labels (``token_id:N``). Bytes of
+alternatives are not looked at: those of a text are its own, and those of a label are the label's.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from enum import Enum
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -18,9 +19,18 @@ from proxy.compare.columns import Columns
 from proxy.compare.token_stream import Token
 
 Json = dict[str, Any]
+R = TypeVar("R")
 
 
-class _Entry(Struct, gc=False):
+class Way(Enum):
+    """What the tokens of a reply are called by. ``SPELLED``: by texts, and each has its bytes, which are those of its text."""
+
+    LABEL = "label"
+    TEXT = "text"
+    SPELLED = "spelled"
+
+
+class _TextEntry(Struct, gc=False):
     """An alternative. A field that is None may not be there as anything else: such rows are not usual."""
 
     token: str
@@ -29,12 +39,10 @@ class _Entry(Struct, gc=False):
     bytes: None = None
 
 
-class _Row(Struct, gc=False):
+class _SpelledEntry(Struct, gc=False):
     token: str
-    logprob: float | None = None
-    top_logprobs: list[_Entry] | None = None
+    logprob: float
     id: None = None
-    bytes: None = None
 
 
 class _LabelEntry(Struct, gc=False):
@@ -42,29 +50,44 @@ class _LabelEntry(Struct, gc=False):
     logprob: float
 
 
-class _LabelRow(Struct, gc=False):
+class TextRow(Struct, gc=False):
+    """A row of each way."""
+
+    token: str
+    logprob: float | None = None
+    top_logprobs: list[_TextEntry] | None = None
+    id: None = None
+    bytes: None = None
+
+
+class SpelledRow(Struct, gc=False):
+    """A row of each way."""
+
+    token: str
+    bytes: list[int]
+    logprob: float | None = None
+    top_logprobs: list[_SpelledEntry] | None = None
+    id: None = None
+
+
+class LabelRow(Struct, gc=False):
+    """A row of each way."""
+
     token: str
     logprob: float | None = None
     top_logprobs: list[_LabelEntry] | None = None
     bytes: list[int] | None = None
 
 
-class TextLogprobs(Struct):
-    """Rows whose tokens are called by their texts."""
+class Logprobs(Struct, Generic[R]):
+    """Rows of a choice, or of one event's."""
 
-    content: list[_Row]
+    content: list[R]
     tokens: None = None
 
 
-class LabelLogprobs(Struct):
-    """Rows whose tokens are called by labels."""
-
-    content: list[_LabelRow]
-    tokens: None = None
-
-
-class _Choice(Struct):
-    logprobs: TextLogprobs
+class _Choice(Struct, Generic[R]):
+    logprobs: Logprobs[R]
     index: Any = None
     message: Any = None
     text: Any = None
@@ -73,12 +96,8 @@ class _Choice(Struct):
     prompt_token_ids: Any = None
 
 
-class _LabelChoice(_Choice):
-    logprobs: LabelLogprobs  # type: ignore[assignment] # msgspec builds a class of its own from each
-
-
-class _Reply(Struct):
-    choices: list[_Choice]
+class _Reply(Struct, Generic[R]):
+    choices: list[_Choice[R]]
     usage: Any = None
     model: Any = None
     system_fingerprint: Any = None
@@ -87,30 +106,39 @@ class _Reply(Struct):
     object: Any = None
 
 
-class _LabelReply(_Reply):
-    choices: list[_LabelChoice]  # type: ignore[assignment] # likewise
-
-
-_BY_TEXT, _BY_LABEL = msgspec.json.Decoder(_Reply), msgspec.json.Decoder(_LabelReply)
-_FIRST = re.compile(rb'"content":\s*\[\s*\{\s*"token":\s*"(token_id:)?')
-_LOOK_AT = 1 << 16  # the text stands before the rows, and may be long
+_DECODERS: dict[Way, msgspec.json.Decoder[Any]] = {
+    Way.LABEL: msgspec.json.Decoder(_Reply[LabelRow]),
+    Way.TEXT: msgspec.json.Decoder(_Reply[TextRow]),
+    Way.SPELLED: msgspec.json.Decoder(_Reply[SpelledRow]),
+}
+_FIRST = re.compile(rb'"logprobs":\s*\{\s*"content":\s*\[\s*\{\s*"token":\s*"(token_id:)?((?:[^"\\]|\\.)*)"([^{}]*)')
+_LOOK_AT = 1 << 16  # the text may stand before the rows, and be long
 #: What makes a name more, or less, than a text.
 _UNUSUAL = (LABEL, "bytes:", "\ufffd")
 
 
-def whole(body: bytes) -> Json | None:
-    """Return the reply with its rows as ``Columns``, None when it is to be read the long way."""
+def way(body: bytes) -> Way | None:
+    """Say by the first row what tokens are called by; None where there are no rows."""
     first = _FIRST.search(body, 0, _LOOK_AT)
     if first is None:
         return None
-    by_label = first[1] is not None
+    if first[1] is not None:
+        return Way.LABEL
+    return Way.SPELLED if b'"bytes":[' in first[3].replace(b" ", b"") else Way.TEXT
+
+
+def whole(body: bytes) -> Json | None:
+    """Return the reply with its rows as ``Columns``, None when it is to be read the long way."""
+    called = way(body)
+    if called is None:
+        return None
     try:
-        reply = (_BY_LABEL if by_label else _BY_TEXT).decode(body)
+        reply = _DECODERS[called].decode(body)
     except (msgspec.DecodeError, RecursionError, ValueError):
         return None
     choices = []
     for choice in reply.choices:
-        rows = columns(choice.logprobs.content, by_label=by_label)
+        rows = columns(choice.logprobs.content, called)
         if rows is None:
             return None
         choices.append({**_fields(choice, _CHOICE), "logprobs": {"content": rows}})
@@ -125,14 +153,16 @@ def _fields(value: Struct, names: tuple[str, ...]) -> Json:
     return {name: getattr(value, name) for name in names}
 
 
-def columns(rows: list[Any], *, by_label: bool, texts: list[str | None] | None = None) -> Columns | None:
+def columns(rows: list[Any], called: Way, texts: list[str | None] | None = None) -> Columns | None:
     """Return typed rows as columns, None when they are not of the usual shape. ``texts``: what else is known of the rows' own."""
     names = [row.token for row in rows]
     tops = [row.top_logprobs or () for row in rows]
     listed = [[entry.token for entry in top] for top in tops]
     values = [[entry.logprob for entry in top] for top in tops]
-    ids = _ids(names, listed) if by_label else None
-    if (ids is None) if by_label else not _texts(names, listed):
+    ids = _ids(names, listed) if called is Way.LABEL else None
+    if (ids is None) if called is Way.LABEL else not _texts(names, listed):
+        return None
+    if called is Way.SPELLED and not all(map(_spells, rows)):
         return None
     for place, column in enumerate(values):
         if column != sorted(column, reverse=True):
@@ -143,11 +173,27 @@ def columns(rows: list[Any], *, by_label: bool, texts: list[str | None] | None =
         return None
 
     def token(index: int) -> Token:
-        return chat_row(_as_json(rows[index]) | ({} if texts is None else {ROW_TEXT: texts[index]}))
+        return chat_row(_as_json(rows[index], called) | ({} if texts is None else {ROW_TEXT: texts[index]}))
 
+    logprobs = [number(row.logprob) for row in rows]
     return Columns(
-        names, [number(row.logprob) for row in rows], listed, values, labelled=by_label, ids=ids, token=token
+        names,
+        logprobs,
+        listed,
+        values,
+        labelled=called is Way.LABEL,
+        spelled=called is Way.SPELLED,
+        ids=ids,
+        token=token,
     )
+
+
+def _spells(row: SpelledRow) -> bool:
+    """Say whether a row's bytes are those of its text; its alternatives' are then as well."""
+    try:
+        return bytes(row.bytes) == row.token.encode()
+    except ValueError:  # no byte is above 255
+        return False
 
 
 def _ids(names: list[str], listed: list[list[str]]) -> tuple[int, ...] | None:
@@ -169,7 +215,9 @@ def _texts(names: list[str], listed: list[list[str]]) -> bool:
     return "" not in names and not any(mark in joined for mark in _UNUSUAL)
 
 
-def _as_json(row: Any) -> Json:
+def _as_json(row: Any, called: Way) -> Json:
     """Return a row as it was read."""
-    top = [{"token": entry.token, "logprob": entry.logprob} for entry in row.top_logprobs or ()]
+    top: list[Json] = [{"token": entry.token, "logprob": entry.logprob} for entry in row.top_logprobs or ()]
+    if called is Way.SPELLED:
+        top = [entry | {"bytes": list(entry["token"].encode())} for entry in top]
     return {"token": row.token, "logprob": row.logprob, "bytes": row.bytes, "top_logprobs": top}

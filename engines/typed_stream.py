@@ -1,4 +1,4 @@
-"""Streams with logprobs read straight into typed rows: all events in one go, and merged column by column.
+"""Streams of content read straight into typed events and rows: all events in one go, and merged column by column.
 
 House rules. Those of ``typed``: total, and only a short cut. The usual stream: every event one line of ``data: {...}``, one choice, content and nothing else in its
 deltas.
@@ -6,16 +6,16 @@ deltas.
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from engines.typed import LabelLogprobs, TextLogprobs, columns
+from engines.typed import LabelRow, Logprobs, SpelledRow, TextRow, Way, columns, way
 from proxy.compare.sse import MAX_EVENT
 
 Json = dict[str, Any]
+R = TypeVar("R")
 
 
 class _Delta(Struct, gc=False):
@@ -29,9 +29,9 @@ class _Delta(Struct, gc=False):
     function_call: None = None
 
 
-class _Choice(Struct):
+class _Choice(Struct, Generic[R]):
     delta: _Delta
-    logprobs: TextLogprobs | None = None
+    logprobs: Logprobs[R] | None = None
     index: int | None = None
     finish_reason: Any = None
     token_ids: list[Any] | None = None
@@ -40,12 +40,8 @@ class _Choice(Struct):
     message: None = None
 
 
-class _LabelChoice(_Choice):
-    logprobs: LabelLogprobs | None = None  # type: ignore[assignment] # msgspec builds a class of its own from each
-
-
-class _Event(Struct):
-    choices: list[_Choice]
+class _Event(Struct, Generic[R]):
+    choices: list[_Choice[R]]
     usage: dict[str, Any] | None = None
     model: Any = None
     system_fingerprint: Any = None
@@ -54,23 +50,21 @@ class _Event(Struct):
     error: None = None
 
 
-class _LabelEvent(_Event):
-    choices: list[_LabelChoice]  # type: ignore[assignment] # likewise
-
-
-_BY_TEXT, _BY_LABEL = msgspec.json.Decoder(_Event), msgspec.json.Decoder(_LabelEvent)
-_FIRST = re.compile(rb'"logprobs":\s*\{\s*"content":\s*\[\s*\{\s*"token":\s*"(token_id:)?')
-_LOOK_AT = 1 << 16  # the first events may have no rows
+_DECODERS: dict[Way, msgspec.json.Decoder[Any]] = {
+    Way.LABEL: msgspec.json.Decoder(_Event[LabelRow]),
+    Way.TEXT: msgspec.json.Decoder(_Event[TextRow]),
+    Way.SPELLED: msgspec.json.Decoder(_Event[SpelledRow]),
+}
 _DONE = b"\n\ndata: [DONE]\n\n"
 
 
-def stream(body: bytes) -> tuple[Json, str | None] | None:
-    """Return what ``stream.merge`` makes of the events, its rows as ``Columns``; None when they are to be read the long way."""
-    first = _FIRST.search(body, 0, _LOOK_AT)
-    if first is None:
-        return None
-    by_label = first[1] is not None
-    events = _events(body, _BY_LABEL if by_label else _BY_TEXT)
+def stream(body: bytes, *, rows_shown: bool) -> tuple[Json, str | None] | None:
+    """Return what ``stream.merge`` makes of the events, its rows as ``Columns``; None when they are to be read the long way.
+
+    ``rows_shown``: the events have rows; else it is quicker not to look for them.
+    """
+    called = (way(body) if rows_shown else None) or Way.TEXT
+    events = _events(body, _DECODERS[called])
     if events is None or any(len(event.choices) > 1 or event.object == "error" for event in events):
         return None
     said = [event.choices[0] for event in events if event.choices]
@@ -83,13 +77,13 @@ def stream(body: bytes) -> tuple[Json, str | None] | None:
             its = choice.logprobs.content
             rows += its
             texts += [choice.delta.content] if len(its) == 1 else [None] * len(its)
-    tokens = columns(rows, by_label=by_label, texts=texts)
+    tokens = columns(rows, called, texts)
     if tokens is None:
         return None
     merged: Json = {
         "index": said[0].index or 0,
         "finish_reason": _last([choice.finish_reason for choice in said]),
-        "logprobs": {"content": tokens},
+        "logprobs": {"content": tokens} if rows else None,
         "token_ids": _joined([choice.token_ids for choice in said]),
         "prompt_token_ids": _first([choice.prompt_token_ids for choice in said]),
         "message": {"content": "".join([choice.delta.content or "" for choice in said])},

@@ -78,7 +78,7 @@ def agreement(primary: Columns, shadow: Columns) -> tuple[By, int] | None:
     if primary.ids is not None and shadow.ids is not None:
         return By.ID, _prefix(primary.ids, shadow.ids)
     if not primary.labelled and not shadow.labelled:
-        return By.TEXT, _prefix(primary.names, shadow.names)
+        return By.BYTES if primary.spelled and shadow.spelled else By.TEXT, _prefix(primary.names, shadow.names)
     return None
 
 

@@ -53,7 +53,11 @@ def lists_whole(primary: Columns, shadow: Columns, upto: int) -> bool:
     mine, theirs = primary.values[:upto], shadow.values[:upto]
     if [len(column) > 1 for column in mine] != [len(column) > 1 for column in theirs]:
         return False
-    return not any(one == other and len(one) > 1 for columns in (mine, theirs) for one, other in pairwise(columns))
+    return not any(
+        one == other and names == others and len(one) > 1
+        for arm in (primary, shadow)
+        for (one, names), (other, others) in pairwise(zip(arm.values[:upto], arm.listed[:upto], strict=True))
+    )
 
 
 def _reordered(
@@ -97,13 +101,21 @@ def _alone(known: int | None, p: float, q: float) -> Entry:
 
 
 def _bounds(mine: list[float], theirs: list[float]) -> tuple[float, float]:
-    """``distance.lower_bounds`` of values none of which is above 0."""
+    """``distance.lower_bounds`` of values none of which is above 0; ``mine`` in descending order."""
     if mine == theirs:
         return 0.0, 0.0
     ps, qs = list(map(exp, mine)), list(map(exp, theirs))
     p_rest, q_rest = 1.0 - fsum(ps), 1.0 - fsum(qs)
     if p_rest < MASS_ERROR or q_rest < MASS_ERROR:
-        return lower_bounds(list(zip(mine, theirs, strict=True)))
+        size = len(ps)
+        while size and (p_rest < MASS_ERROR or q_rest < MASS_ERROR):
+            size -= 1
+            if size and ps[size - 1] == ps[size]:  # which of two goes first is settled there
+                return lower_bounds(list(zip(mine, theirs, strict=True)))
+            p_rest, q_rest = p_rest + ps[size], q_rest + qs[size]
+        if not size:
+            return 0.0, 0.0
+        mine, theirs, ps, qs = mine[:size], theirs[:size], ps[:size], qs[:size]
     kl = fsum(map(mul, ps, map(sub, mine, theirs))) + p_rest * log(p_rest / q_rest)
     tv = 0.5 * (fsum(map(abs, map(sub, ps, qs))) + abs(p_rest - q_rest))
     return max(0.0, kl), tv

@@ -16,11 +16,12 @@ class Columns(Sequence[Token]):
     """One stream's tokens, all of the channel ``content``.
 
     ``logprobs``: the chosen tokens'. ``ids``: theirs, or None when the engine gave none. ``names``: what the chosen tokens are called in the lists: their
-    labels when ``labelled`` (equal labels are equal ids), else their texts, which then are not empty, whole, and all that is known of a token beside its id.
+    labels when ``labelled`` (equal labels are equal ids), else their texts, which then are not empty, whole, and all that is known of a token beside its id and, when
+    ``spelled``, its bytes, which are those of the text.
     ``listed`` and ``values``: for each token the names and the logprobs of its alternatives, most likely first (not so within ties); empty where there are none.
     """
 
-    __slots__ = ("_made", "_token", "ids", "labelled", "listed", "logprobs", "names", "values")
+    __slots__ = ("_made", "_token", "ids", "labelled", "listed", "logprobs", "names", "spelled", "values")
 
     def __init__(
         self,
@@ -30,11 +31,12 @@ class Columns(Sequence[Token]):
         values: list[list[float]],
         *,
         labelled: bool,
+        spelled: bool,
         ids: tuple[int, ...] | None,
         token: Callable[[int], Token],
     ) -> None:
         self.names, self.logprobs, self.listed, self.values = names, logprobs, listed, values
-        self.labelled, self.ids = labelled, ids
+        self.labelled, self.spelled, self.ids = labelled, spelled, ids
         self._token = token
         self._made: tuple[Token, ...] | None = None
 
@@ -47,7 +49,14 @@ class Columns(Sequence[Token]):
             return Token(token.text, ids[index], token.data, token.logprob, token.top, token.channel)
 
         return Columns(
-            self.names, self.logprobs, self.listed, self.values, labelled=self.labelled, ids=ids, token=named
+            self.names,
+            self.logprobs,
+            self.listed,
+            self.values,
+            labelled=self.labelled,
+            spelled=self.spelled,
+            ids=ids,
+            token=named,
         )
 
     def all(self) -> tuple[Token, ...]:

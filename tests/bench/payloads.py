@@ -107,7 +107,7 @@ def logprobs_reply(positions: int, top: int, *, as_vllm: bool = False, shift: fl
     content = []
     for number in range(positions):
         entries = [
-            _entry(words[number + rank], -0.05 - 0.61 * rank - shift, as_vllm=as_vllm) for rank in range(top or 1)
+            _entry(words[number + rank], -0.8 - 0.61 * rank - shift, as_vllm=as_vllm) for rank in range(top or 1)
         ]
         content.append(entries[0] | {"top_logprobs": entries if top else []})
     value = {

@@ -22,7 +22,8 @@ from proxy.compare.token_stream import Token
 
 
 def entry(name, logprob, *, label, **more):
-    text = f"{LABEL}{name}" if label else f" w{name}"
+    """``label``: True for labels, ``spelled`` for texts with their bytes, False for texts alone."""
+    text = f"{LABEL}{name}" if label is True else f" w{name}"
     return {"token": text, "logprob": logprob, **({"bytes": list(text.encode())} if label else {}), **more}
 
 
@@ -63,15 +64,15 @@ def short_way(data, request=None):
 LISTED = [(3, -0.25), (1, -1.5), (2, -2.5), (9, -4.0)]
 
 
-@pytest.mark.parametrize("label", [True, False])
+@pytest.mark.parametrize("label", [True, False, "spelled"])
 def test_the_usual_shape_is_read_as_columns(label):
     found = short_way(body([row(3, LISTED, label=label), row(2, LISTED, label=label)]))
     assert isinstance(found.choices[0].tokens, Columns)
-    assert found.choices[0].has_ids is label
+    assert found.choices[0].has_ids is (label is True)
     assert found == long_way(body([row(3, LISTED, label=label), row(2, LISTED, label=label)]))
     token = found.choices[0].tokens[-1]
-    assert (token.text, token.id, token.logprob) == (" w2", 2 if label else None, -2.5)
-    assert [(one.logprob, one.id) for one in token.top][1] == (-1.5, 1 if label else None)
+    assert (token.text, token.id, token.logprob) == (" w2", 2 if label is True else None, -2.5)
+    assert [(one.logprob, one.id) for one in token.top][1] == (-1.5, 1 if label is True else None)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,8 @@ def test_the_usual_shape_is_read_as_columns(label):
     [
         {"token": "a", "logprob": -1.0, "bytes": [97]},
         {"token": "a", "logprob": -1.0, "id": 5},
+        {"token": "a", "logprob": -1.0, "bytes": [98]},
+        {"token": "a", "logprob": -1.0, "bytes": [256]},
         {"token": "a", "logprob": None, "top_logprobs": [{"token": "a", "logprob": None}]},
         {"token": "a", "logprob": "-1", "top_logprobs": None},
         {"token": "", "logprob": -1.0},
@@ -92,8 +95,9 @@ def test_the_usual_shape_is_read_as_columns(label):
     ],
 )
 def test_what_is_not_usual_is_read_the_long_way(odd):
-    usual = row(3, LISTED, label=False)
-    for rows in ([usual, odd], [odd, usual]):
+    usual, spelled = row(3, LISTED, label=False), row(3, LISTED, label="spelled")
+    fits = odd == {"token": "a", "logprob": -1.0, "bytes": [97]}
+    for rows in ([usual, odd], [odd, usual], [spelled, None if fits else odd]):
         data = orjson.dumps({"choices": [{"message": {"content": "a"}, "logprobs": {"content": rows}}]})
         assert not isinstance(short_way(data).choices[0].tokens, Columns)
         assert short_way(data) == long_way(data)
@@ -147,13 +151,16 @@ def bodies(label):
     )
 
 
+WAYS = st.sampled_from([True, False, "spelled"])
+
+
 @st.composite
 def pairs(draw):
     """Two replies, of the same tokens more often than not, with the values of one of them moved a little."""
-    label = draw(st.booleans())
+    label = draw(WAYS)
     left = draw(bodies(label))
     if draw(st.booleans()):
-        return left, draw(bodies(draw(st.sampled_from([label, label, not label]))))
+        return left, draw(bodies(draw(st.one_of(st.just(label), WAYS))))
     value = orjson.loads(left)
     for one in value["choices"][0]["logprobs"]["content"]:
         for listed in (one, *one["top_logprobs"]):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines import typed_stream
 from engines.body import document
 from engines.choices import reply
 from engines.dialect import Answer, Endpoint
@@ -39,11 +40,12 @@ def short_way(given_answer):
     return read(Endpoint.CHAT, {}, given_answer)
 
 
-@pytest.mark.parametrize("label", [True, False])
+@pytest.mark.parametrize("label", [True, False, "spelled"])
 @pytest.mark.parametrize("done", [True, False])
 def test_the_usual_stream_is_read_as_columns(label, done):
     rows = [row(n, LISTED, label=label) for n in (3, 1, 2)]
-    rows[1].pop("bytes", None)  # its text is then known from the event alone
+    if label is True:
+        rows[1].pop("bytes")  # its text is then known from the event alone
     events = [
         ROLE,
         event(rows[:1], token_ids=[3]),
@@ -94,7 +96,7 @@ EVENTS = st.one_of(
     st.builds(
         lambda rows, label, text, more: event([row(n, listed, label=label, logprob=value) for n, listed, value in rows], text, **more),
         ROWS | st.just([]),
-        st.booleans(),
+        st.sampled_from([True, False, "spelled"]),
         st.sampled_from(["a", "", "\n", "é", None, 'data: {"']),
         st.sampled_from([{}, {}, {"finish_reason": "stop"}, {"token_ids": [3]}, {"index": 1}, {"index": None}, {"prompt_token_ids": [1]}]),
     ),
@@ -106,3 +108,11 @@ EVENTS = st.one_of(
 def test_any_stream_says_the_same(events, done, end):
     given_answer = answer(events, done=done, end=end)
     assert short_way(given_answer) == long_way(given_answer)
+
+
+def test_texts_alone_are_read_in_one_go_where_their_events_differ_in_more():
+    events = [{"t": number, **event([], text)} for number, text in enumerate(["a", "b", 'c"', "\n"])]
+    for more in ([], [event([], "d", finish_reason="stop"), USAGE], [b"data: x"]):
+        given_answer = answer([*events, *more])
+        assert short_way(given_answer) == long_way(given_answer)
+    assert typed_stream.stream(answer(events).body, rows_shown=False) is not None
