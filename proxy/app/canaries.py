@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
+import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -62,18 +63,28 @@ async def ask_about(config: Config, seen: Sequence[Seen]) -> dict[str, list[Foun
             kind = Endpoint.CHAT if one.probe.capabilities.chat else Endpoint.COMPLETIONS
             subjects[one.name] = Subject(fetch, dialect(one.probe.dialect), one.probe.model, kind)
         primary, shadows = usable[0][0], [one for one, _ in usable[1:]]
-        found = await asyncio.gather(*(_held(primary, one, subjects) for one in shadows))
+        answers: dict[str, asyncio.Future[Reply | None]] = {}  # the primary's, each asked for once
+        found = await asyncio.gather(*(_held(primary, one, subjects, answers) for one in shadows))
     return {one.name: each for one, each in zip(shadows, found, strict=True)}
 
 
-async def _held(primary: Seen, one: Seen, subjects: Mapping[str, Subject]) -> list[Found]:
-    mine, theirs = subjects[primary.name], subjects[one.name]
+async def _held(
+    primary: Seen, one: Seen, subjects: Mapping[str, Subject], answers: dict[str, asyncio.Future[Reply | None]]
+) -> list[Found]:
+    theirs = subjects[one.name]
+
+    def mine(question: Question) -> asyncio.Future[Reply | None]:
+        key = orjson.dumps([question.endpoint, question.body]).decode()
+        if key not in answers:
+            answers[key] = asyncio.ensure_future(_ask(subjects[primary.name], question))
+        return answers[key]
+
     found = _known_before(primary, one)
     for question in _questions(primary, one):
-        left, right = await asyncio.gather(_ask(mine, question), _ask(theirs, question))
+        left, right = await asyncio.gather(mine(question), _ask(theirs, question))
         found += _compared(question, left, right, primary, one)
         if question.body is _PLAIN and (stopping := _stopping(question, left)) is not None:
-            left, right = await asyncio.gather(_ask(mine, stopping), _ask(theirs, stopping))
+            left, right = await asyncio.gather(mine(stopping), _ask(theirs, stopping))
             found += _compared(stopping, left, right, primary, one)
     found += _by_hashes(primary, one, found)
     first: dict[str, Found] = {}
