@@ -26,6 +26,7 @@ _REPLY_HEADERS = plain_head.fields_named(
     b"content-type", b"content-encoding", b"server", b"retry-after", b"openai-model", b"openai-version", b"openai-processing-ms",
 )  # fmt: skip
 _OPEN = int(Slot.OPEN_SAMPLED)
+_OFFERED = Standing.OFFERED  # a member of an enumeration costs a lookup each time it is named
 #: What a piece costs beside its bytes (object headers, tuple, list slot): a flood of one-byte pieces must not slip under the limit.
 _PIECE = 96
 _LUMP = 1 << 10  # the budget is taken in such lumps, not for every piece
@@ -51,7 +52,7 @@ class Capture:
         self._number = number
         self._known = known
         self.u = u
-        self.offered = standing is Standing.OFFERED
+        self.offered = standing is _OFFERED
         self._started = started
         self._zero = zero  # the monotonic clock at ``started``
         self._request: list[bytes] = []

@@ -35,6 +35,7 @@ _WAITING = 64 << 10  # body bytes that may wait for a connection before the clie
 _STREAM_ENDS = (b"data: [DONE]\n\n", b"data: [DONE]\r\n\r\n", b"data:[DONE]\n\n")
 # Members of an enumeration cost a lookup each time they are named.
 _NONE, _LENGTH, _CHUNKED, _CLOSE = Framing
+_COMPLETE = Ended.COMPLETE
 _CLIENT_CLOSED = 499  # nginx's code for "client closed request"
 
 
@@ -242,7 +243,7 @@ class Relay:
             if out:
                 self._client.write(out)
         close = self._close
-        self._finish(Ended.COMPLETE, code=self._status, clock=clock)
+        self._finish(_COMPLETE, code=self._status, clock=clock)
         self._client.exchange_over(close=close)
 
     def switched(self, primary: PrimarySide, beyond: bytes) -> None:

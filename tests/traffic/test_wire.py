@@ -29,8 +29,12 @@ def test_any_split_gives_the_same_values(exchanges: list[Exchange], places: list
     raw = b"".join(map(encode_frame, values))
     edges = [0, *sorted(place % (len(raw) + 1) for place in places), len(raw)]
     for pieces in ([raw[a:b] for a, b in pairwise(edges)], [bytes([byte]) for byte in raw]):
-        reader = FrameReader()
-        assert [value for piece in pieces for value in reader.feed(piece)] == values
+        reader, read, payloads = FrameReader(), list[Hello | Exchange](), list[bytes]()
+        for piece in pieces:
+            read += reader.feed(piece)
+            payloads += map(bytes, reader.payloads)
+        assert read == values
+        assert payloads == [encode_frame(value)[4:] for value in values]
         assert reader.pending == 0
 
 
