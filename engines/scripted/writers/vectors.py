@@ -50,7 +50,7 @@ def _embeddings(engine: Engine, query: Query) -> Whole:
     texts = [engine.toy.table.decode(tuple(given or ()))] if ids else texts_of(body, "input")
     most = body.get("dimensions")
     size = SIZE if most is None else most
-    if not isinstance(size, int) or not 1 <= size <= SIZE:
+    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= SIZE:
         raise Refused(f"dimensions: a whole number from 1 to {SIZE} is required", param="dimensions")
     data = []
     for place, text in enumerate(texts):
