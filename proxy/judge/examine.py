@@ -106,15 +106,13 @@ class Examiner:
         return Examined(asked, primary, source, outcomes, context)
 
     def _of_one_stack(self, exchange: Exchange, outcome: Outcome) -> Outcome:
-        """Compare nothing while it is not known which stack answered: one was away and has not been looked at since, or is another one by now."""
+        """Compare nothing while it is not known which stack answered: the shadow was away and has not been looked at since, or an arm is another one by now."""
         arm = next(shadow.arm for shadow in self.shadows if shadow.arm.name == outcome.shadow)
         instead = Outcome(outcome.shadow, outcome.role, outcome.mode, footprint=outcome.footprint)
         if outcome.comparison is None or outcome.comparison.incomparable is not None:
             return outcome
         if exchange.started < max(self.primary.changed, arm.changed):
             return replace(instead, incomparable=FOOTPRINT_CHANGED)
-        if self.primary.away is not None:
-            return replace(instead, incomparable="primary_unknown")
         return outcome if arm.away is None else replace(instead, shed="shadow_unready")
 
     async def _compare(self, case: Case, mirrored: Mirrored, known: Known) -> tuple[tuple[Outcome, ...], Source]:

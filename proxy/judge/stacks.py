@@ -45,10 +45,11 @@ class Stacks:
         return known[1] if known is not None and known[0] == who else None
 
     def same(self, arm: Arm) -> None:
-        """Note that an arm's stack was looked at and is the same."""
+        """Note that an arm's stack was looked at and is the same; when it was away, the probe that follows may still find another from then on."""
+        looked = time.time() if arm.away is None else arm.away
         arm.away = None
         if (state := self._state.get(arm.name)) is not None:
-            self._state[arm.name] = replace(state, looked=time.time())
+            self._state[arm.name] = replace(state, looked=looked)
 
     def found(self, arm: Arm, who: Who, probe: Probe) -> None:
         """Write what was found of an engine into the arm, the store and the metrics; say what has changed since it was last seen."""
