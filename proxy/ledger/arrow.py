@@ -1,7 +1,7 @@
 """Records as Arrow rows: the schema of a Parquet export, read off the record's own types.
 
-House rules. Columns are named and nested as in the JSON Lines export, so that one query serves both. Imported only where pyarrow is
-installed.
+House rules. Columns are named and nested as in the JSON Lines export, so that one query serves both; but what has no fixed fields (a finding's evidence) is
+JSON as text, for Arrow has no type for it. Imported only where pyarrow is installed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
+from proxy.compare.comparison import Comparison
 from proxy.ledger.export import derived
 from proxy.ledger.record import Record
+
+#: Fields of a comparison that have no fixed fields of their own.
+_FREE = tuple(name for name, kind in typing.get_type_hints(Comparison).items() if typing.get_origin(kind) is dict)
 
 
 @cache
@@ -30,6 +34,8 @@ def schema() -> pa.Schema:
 def row(record: Record) -> dict[str, Any]:
     """Turn a record into plain values that fit ``schema``."""
     plain: dict[str, Any] = msgspec.to_builtins(record)
+    comparison = plain["comparison"]
+    plain["comparison"] = comparison | {name: msgspec.json.encode(comparison[name]).decode() for name in _FREE}
     return derived(record) | plain
 
 
@@ -41,6 +47,8 @@ def _arrow(kind: Any) -> pa.DataType:
         if Ellipsis in arguments or len(set(arguments)) == 1:
             return pa.list_(_arrow(arguments[0]))
         raise TypeError(f"no column type for {kind}")
+    if origin is dict:
+        return pa.string()
     if isinstance(kind, type) and issubclass(kind, Struct):
         hints = typing.get_type_hints(kind)
         return pa.struct([pa.field(name, _arrow(hints[name])) for name in kind.__struct_fields__])

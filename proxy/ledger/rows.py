@@ -63,7 +63,7 @@ _ENDS = (
 _OUTPUTS = (
     Row("tools offered", cells.at("tools", "offered"),
         "tools offered: replies that came to their own end; of the arguments, those that fit the tool's own schema"),
-    Row("  both / one / neither call", lambda numbers: _called(numbers.get("tools"))),
+    Row("  both / one / none call", lambda numbers: _called(numbers.get("tools"))),
     Row("  trigger F1", cells.at("tools", "trigger_f1"),
         "trigger F1: whether the shadow calls a tool exactly when the primary does; 1 when it always does"),
     Row("  valid arguments", cells.worth("tools", "calls")),

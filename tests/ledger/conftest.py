@@ -126,6 +126,9 @@ def anything(kind: object) -> st.SearchStrategy:
         if rest == [Ellipsis]:
             return st.lists(anything(first), max_size=3).map(tuple)
         return st.tuples(anything(first), *map(anything, rest))
+    if typing.get_origin(kind) is dict:
+        keys, values = map(anything, typing.get_args(kind))
+        return st.dictionaries(keys, values, max_size=3)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         hints = typing.get_type_hints(kind)
         return st.builds(kind, **{name: anything(hints[name]) for name in kind.__struct_fields__})

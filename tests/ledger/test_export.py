@@ -8,8 +8,17 @@ import os
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
-from proxy.compare.comparison import FlipClass
+from proxy.compare.comparison import (
+    Comparison,
+    FlipClass,
+    Mode,
+    OutputShape,
+    RankingComparison,
+    Validity,
+    VectorComparison,
+)
 from proxy.ledger import export
 from proxy.ledger.export import ExportError
 from proxy.ledger.record import Record
@@ -98,9 +107,20 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
 def test_parquet_holds_the_same(tmp_path, make):
     from pyarrow import parquet
 
-    kept = [make.record(number, make.free(kind)) for number, kind in enumerate([None, *FlipClass])]
+    seen = {"finish_reason": {"primary_reason": "stop", "shadow_tokens": 3, "share": 0.5, "same": False, "error": None}}
+    kept = [make.record(number, make.free(kind, evidence=seen)) for number, kind in enumerate([None, *FlipClass])]
+    shape = OutputShape(1, 2, calls=(Validity.VALID,))
+    measured = Comparison(
+        Mode.FREE,
+        vectors=(VectorComparison(0, 2, None, 0.5, (1.0, 2.0)),),
+        ranking=RankingComparison("score", 1, (0.5,)),
+        choices=(replace(make.free().choices[0], shapes=(shape, shape)),),
+    )
+    kept.append(make.record(5, measured))
     path = tmp_path / "out.parquet"
-    assert export.export(kept, path) == 5
+    assert export.export(kept, path) == 6
     assert [p.name for p in tmp_path.iterdir()] == ["out.parquet"]
     rows = parquet.read_table(path).to_pylist()
+    for one in rows:
+        one["comparison"]["evidence"] = json.loads(one["comparison"]["evidence"])
     assert rows == [export.fields(one) for one in kept]

@@ -10,8 +10,18 @@ from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
+from engines.capabilities import Capabilities, SelfNoise
 from engines.footprint import FIELDS
-from proxy.compare.comparison import Comparison, FlipClass, Mode
+from engines.parity import Prompt
+from proxy.compare.comparison import (
+    Comparison,
+    FlipClass,
+    Mode,
+    OutputShape,
+    RankingComparison,
+    Validity,
+    VectorComparison,
+)
 from proxy.config import Config, Shadow
 from proxy.counters import Counters, Slot
 from proxy.ledger import exposition, series, totals
@@ -326,6 +336,22 @@ def test_every_declared_metric_is_set_by_something(tmp_path, make):
         make.record(1, make.free(FlipClass.EXACT_TIE, findings=("tool_call_name",), expected_flips=0.1))
     )
     metrics.observe_comparison(make.record(2, request=RequestFacts(prompt_tokens=1, shadow_prompt_tokens=2)))
+    seen = OutputShape(1, 1, refused=True, calls=(Validity.VALID,), json=Validity.VALID)
+    plain = make.free()
+    metrics.observe_comparison(
+        make.record(3, replace(plain, choices=(replace(plain.choices[0], shapes=(seen, seen)),)))
+    )
+    metrics.observe_comparison(
+        make.record(
+            4,
+            replace(
+                plain,
+                choices=(),
+                vectors=(VectorComparison(0, 2, 0.1, 0.1, (1.0, 1.0)),),
+                ranking=RankingComparison("score", 1, (0.1,), first_difference=0),
+            ),
+        )
+    )
     metrics.shadow_error("candidate", "refused")
     metrics.shadow_tokens("candidate", prompt=1)
     metrics.primary_tokens_source("reply")
@@ -334,6 +360,9 @@ def test_every_declared_metric_is_set_by_something(tmp_path, make):
     metrics.mirror_lag(0.1)
     metrics.footprint("primary", {"engine": "vllm"})
     metrics.footprint("candidate", {"engine": "sglang"})
+    metrics.footprint_changed("candidate", ["candidate"])
+    for arm in ("primary", "candidate"):
+        metrics.capabilities(arm, Capabilities(self_noise=0.1, batch_mates=SelfNoise(8, 0, 0.1)), Prompt(tokens=3))
     snapshot = series.decode(metrics.snapshot())
     with totals.read(tmp_path) as summed:
         terms = conservation(summed, {Key("candidate", "free", "incomparable", "sampled"): 1}, ARMS)

@@ -110,7 +110,7 @@ def test_report_and_terminal(store, records, make):
     render(report, Console(file=written, width=140))
     lines = [" ".join(line.split()) for line in written.getvalue().splitlines()]
     for line in (
-        "both / one / neither call 1 / 1 / 0",
+        "both / one / none call 1 / 1 / 0",
         "trigger F1 0.667",
         "valid arguments primary 2 of 2 (100.0 %)",
         "shadow 0 of 1 (0.0 %)",
