@@ -200,3 +200,10 @@ def test_an_engine_that_lists_no_model_is_asked_under_which_name_it_answers(scri
     stack = asyncio.run(stack_of(scripted(Pinned().routes()), dialect("vllm")))
     assert stack.value("version") == "0.32.0"  # nothing is generated for it
     assert stack.value("model") == ""
+
+
+def test_defaults_that_no_route_shows_can_be_declared(scripted):
+    said = {"repetition_penalty": 1.1, "max_tokens_chat": 1024, "enable_thinking": False, "top_k": 40.0, "top_p": True}
+    known = run(Played(), scripted, declared=said).defaults
+    assert (known.repetition_penalty, known.max_tokens_chat, known.enable_thinking) == (1.1, 1024, False)
+    assert (known.top_k, known.top_p) == (40, None)  # true is no number
