@@ -18,7 +18,7 @@ from proxy.compare.classify import classify, pick, tie
 from proxy.compare.columnar import usual
 from proxy.compare.columns import Columns
 from proxy.compare.comparison import ChoiceComparison, Comparison, Flip, Mode, Source, Tie
-from proxy.compare.ending import both_ended, ended, same_visible_end, shorter_ended, visible
+from proxy.compare.ending import both_ended, comparable_texts, ended, same_visible_end, shorter_ended
 from proxy.compare.explained import explained
 from proxy.compare.layers import NOTHING, Found, Known
 from proxy.compare.near_tie import Tau
@@ -218,7 +218,7 @@ def _ties(index: int, tokens: tuple[Token, Token], rows: tuple[Row, Row]) -> lis
 
 
 def _text_choice(primary: TokenStream, shadow: TokenStream, stop: tuple[str, ...]) -> ChoiceComparison:
-    texts = visible(primary), visible(shadow)
+    texts = comparable_texts(primary, shadow)
     at = first_difference(*texts)
     censored: str | None = None
     if at is None:
@@ -264,7 +264,11 @@ def _choice_findings(primary: TokenStream, shadow: TokenStream, choice: ChoiceCo
         return findings
     if choice.censored == "stop_string":
         return [*findings, found.STOP_HANDLING]
-    to_the_end = visible(primary) == visible(shadow) if choice.by_text else len(primary.tokens) == len(shadow.tokens)
+    if choice.by_text:
+        left, right = comparable_texts(primary, shadow)
+        to_the_end = left == right
+    else:
+        to_the_end = len(primary.tokens) == len(shadow.tokens)
     if choice.identical or to_the_end:
         return [*findings, *found.same_tokens_findings(primary, shadow)]
     return [*findings, found.OUTPUT_LENGTH]

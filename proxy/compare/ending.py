@@ -6,11 +6,15 @@ cancel or a deadline is not: there the observation is censored. Labels are bound
 
 from __future__ import annotations
 
+import re
+
 from proxy.compare.findings import canonical
 from proxy.compare.token_stream import Tokens, TokenStream
 
 #: Finish reasons with which a model ends its own output.
 _OWN_END = ("stop", "tool_calls", "function_call")
+#: What models are taught to put around their reasoning.
+_REASONING_MARKS = re.compile(r"</?(?:think|thinking|reasoning)>")
 
 
 def ended(stream: TokenStream) -> str:
@@ -69,6 +73,26 @@ def visible(stream: TokenStream) -> str:
         f"\n{call.name}({canonical(call.arguments).decode('utf-8', 'replace')})" for call in stream.tool_calls
     )
     return stream.reasoning + stream.text + calls
+
+
+def comparable_texts(primary: TokenStream, shadow: TokenStream) -> tuple[str, str]:
+    """Return what a client can read of each stream, as far as the two can be held against each other.
+
+    Where one engine's parser took the reasoning out of the content and the other's left it there, with its marks: both without the marks and the blanks around them,
+    if they then are the same.
+    """
+    texts = visible(primary), visible(shadow)
+    if texts[0] != texts[1] and primary.reasoning != shadow.reasoning:
+        bare = _unmarked(primary), _unmarked(shadow)
+        if bare[0] == bare[1]:
+            return bare
+    return texts
+
+
+def _unmarked(stream: TokenStream) -> str:
+    parts = (*_REASONING_MARKS.split(stream.reasoning), *_REASONING_MARKS.split(stream.text))
+    calls = visible(stream)[len(stream.reasoning) + len(stream.text) :]
+    return "".join(part.strip() for part in parts) + calls
 
 
 def _said(tokens: Tokens) -> str:

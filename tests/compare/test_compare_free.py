@@ -304,9 +304,15 @@ def test_a_text_that_goes_on_where_the_other_hit_a_limit_is_censored():
     assert (ended.first_text_difference, ended.censored) == (2, None)
 
 
-def test_text_moved_between_channels_is_no_difference():
-    comparison = free(text("b", reasoning="a"), text("ab"))
+@pytest.mark.parametrize("whole", ["ab", "<think>a</think>b", "<think>\na\n</think>\n\nb", "a</think>\n\nb"])
+def test_text_moved_between_channels_is_no_difference(whole):
+    comparison = free(text("b", reasoning="a"), text(whole))
     assert (comparison.outcome, comparison.findings) == ("identical", ("channel_split",))
+    assert free(text(whole), text("b", reasoning="a\n")).outcome == "identical"
+    limited = free(text("b", "length", reasoning="a"), text(whole, "stop"))
+    assert (limited.outcome, limited.findings) == ("censored", ("channel_split", "finish_reason"))
+    other = free(text("b", reasoning="a"), text(whole + "c"))
+    assert (other.outcome, other.findings) == ("diverged", ())
 
 
 # Several choices, and properties.

@@ -133,6 +133,8 @@ ALL = tuple(body(question) for question in QUESTIONS)
 STREAMED = tuple(body(question, stream=True) for question in QUESTIONS)
 STOPPED = (body(QUESTIONS[1], stop=["rain"], max_tokens=200),)
 WEATHER = (body(QUESTIONS[1], tools=[{"type": "function", "function": {"name": "look"}}], max_tokens=200),)
+#: What most clients send: no logprobs, so that there is text alone.
+PLAIN = tuple(one | {"logprobs": False, "top_logprobs": None, "return_token_ids": False} for one in WEATHER)
 SILENT = tuple(body(question, temperature=None) for question in QUESTIONS)
 COLD = "defaults: {temperature: 0}\n"
 COMPLETION = ({"model": "toy", "prompt": "The sea", "temperature": 0, "logprobs": 4, "return_token_ids": True},)
@@ -157,6 +159,7 @@ def test_an_identical_pair_gives_no_finding_at_all(engines):
         ("alternatives_incomplete", "alternatives: missing", ALL),
         ("alternatives_incomplete", "alternatives: first_repeated", STREAMED),
         ("channel_split", "reasoning_in_content: true", WEATHER),
+        ("channel_split", "reasoning_in_content: true", PLAIN),
         ("tool_call_arguments", "tool_arguments: broken", WEATHER),
         ("tool_call_name", "tool_name: look_up", WEATHER),
         ("tool_call_name", "tool_calls_in_content: true", WEATHER),
@@ -175,7 +178,7 @@ def test_each_is_named_and_is_no_drift(name, differences, bodies):
 
 
 def test_arguments_in_another_order_are_no_finding():
-    found = judged(script("tool_arguments: reordered"), *WEATHER)
+    found = judged(script("tool_arguments: reordered"), *WEATHER, *PLAIN)
     assert {one.findings for one in found} == {()}
     quiet(found)
 
