@@ -124,7 +124,11 @@ WRITER = Writer(
     "transformers",
     HABITS,
     {
-        **{name: route for name, route in openai.routes(HABITS, CHAT, COMPLETIONS, "local").items() if "/v1/r" in name},
+        **{
+            name: route
+            for name, route in openai.routes(HABITS, CHAT, COMPLETIONS, "local").items()
+            if "/v1/responses" in name
+        },
         "POST /v1/chat/completions": _generating(chat=True),
         "POST /v1/completions": _generating(chat=False),
         "GET /v1/models": openai.models("local", status={"value": "loaded"}),
