@@ -16,9 +16,9 @@ from proxy.compare.token_stream import Reply
 MODEL = "smollm2-135m"
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 BODIES: dict[Endpoint, tuple[str, dict[str, Any]]] = {
-    Endpoint.CHAT: ("/v1/chat/completions", {"messages": QUESTION, "max_tokens": 8}),
-    Endpoint.RESPONSES: ("/v1/responses", {"input": QUESTION[0]["content"], "max_output_tokens": 8}),
-    Endpoint.MESSAGES: ("/v1/messages", {"messages": QUESTION, "max_tokens": 8}),
+    Endpoint.CHAT: ("/v1/chat/completions", {"messages": QUESTION, "max_tokens": 12}),
+    Endpoint.RESPONSES: ("/v1/responses", {"input": QUESTION[0]["content"], "max_output_tokens": 12}),
+    Endpoint.MESSAGES: ("/v1/messages", {"messages": QUESTION, "max_tokens": 12}),
 }
 
 
