@@ -77,9 +77,16 @@ class Intake:
         for line in list(self._lines):
             line.hang_up()
 
-    def put(self, exchanges: Sequence[Exchange], payloads: Sequence[Payload]) -> bool:
-        """Queue what has come; False when its line should stop reading."""
-        for exchange in self._took(exchanges, payloads):
+    def put(
+        self, exchanges: Sequence[Exchange], payloads: Sequence[Payload], acknowledge: Callable[[int], None]
+    ) -> bool:
+        """Queue what has come; False when its line should stop reading.
+
+        It is acknowledged before anything is done with it: a judge that is killed over it has it on disk, and is not to be sent it again.
+        """
+        fresh = self._took(exchanges, payloads)
+        acknowledge(len(exchanges))
+        for exchange in fresh:
             self.put_back(exchange)
         return self.waiting_bytes < self.capacity
 
@@ -229,9 +236,11 @@ class _Line(asyncio.Protocol):
     def _put(self, exchanges: list[Exchange], payloads: list[Payload]) -> None:
         known = min(self._again, len(exchanges))
         self._again -= known
-        room = self._intake.put(exchanges[known:], payloads[known:])
-        if self._receipt is not None:
-            self._receipt.count += len(exchanges) - known
+        room = self._intake.put(exchanges[known:], payloads[known:], self._acknowledge)
         if not room and not self._full and self._transport is not None:
             self._full = True
             self._transport.pause_reading()
+
+    def _acknowledge(self, exchanges: int) -> None:
+        if self._receipt is not None:
+            self._receipt.count += exchanges

@@ -98,8 +98,8 @@ class Ledger:
 
         Returns those that are new: a judge that was killed before it could acknowledge what it had kept is sent it again.
         """
-        if self.spool.latest:
-            fresh = [number for number, one in enumerate(exchanges) if one.id not in self.spool.latest]
+        if self.spool.recent:
+            fresh = [number for number, one in enumerate(exchanges) if one.id not in self.spool.recent]
             exchanges, payloads = [exchanges[number] for number in fresh], [payloads[number] for number in fresh]
         self.spool.write([exchange.id for exchange in exchanges], payloads)
         for exchange in exchanges:

@@ -33,6 +33,8 @@ logger = logging.getLogger("parhelion")
 _ROLL = 16 << 20  # bytes after which another file is begun, so that one slow exchange does not keep much
 _MOST_LIVES = 10  # what was taken up so often and never settled may be what kills the judge
 _RETRY = 10.0
+#: Of so many it is known that they were written, should they be handed over again: more than are under way unacknowledged, though life after life is killed.
+_RECENT = 65_536
 _PARTS = 512  # buffers a write takes at most (IOV_MAX is 1024)
 
 
@@ -72,13 +74,14 @@ class Spool:
         self.size = 0
         self.skipped: Counter[str] = Counter()
         self.gone: list[tuple[int, int]] = []  # first and last number of deleted files
-        self.latest: set[str] = set()  # ids in the file that an earlier life wrote last, settled or not
+        self.recent: set[str] = set()  # ids of what earlier lives wrote last, settled or not
 
     def open(self, settled: Collection[int]) -> list[Kept]:
         """Take the directory, and what earlier lives have left in it but for what is ``settled`` (numbers)."""
         if self._directory is None or not self._take_directory(self._directory):
             return []
         kept: list[Kept] = []
+        recent: list[str] = []
         try:
             files = segment.files(self._directory)
         except OSError as error:
@@ -86,9 +89,12 @@ class Spool:
             return []
         for path in files:
             try:
-                kept += self._take_up(path, settled)
+                whole, unsettled = self._take_up(path, settled)
+                kept += unsettled
+                recent += [one.id for one in whole]
             except OSError as error:  # it alone stays behind
                 logs.say(logger, logging.ERROR, "spool_file_unreadable", path=str(path), reason=error.strerror)
+        self.recent = set(recent[-_RECENT:])
         if kept:
             self._next = max(self._next, kept[-1].number + 1)
             logs.say(logger, logging.WARNING, "spool_taken_up", exchanges=len(kept), bytes=self.size)
@@ -111,16 +117,16 @@ class Spool:
             return False
         return True
 
-    def _take_up(self, path: Path, settled: Collection[int]) -> list[Kept]:
+    def _take_up(self, path: Path, settled: Collection[int]) -> tuple[list[Kept], list[Kept]]:
+        """What is whole in a file, and of that what is unsettled. Raises OSError."""
         lives = (segment.lives(path) or 0) + 1
         whole = list(_read(path)) if lives <= _MOST_LIVES else []
-        self.latest = {kept.id for kept in whole} or self.latest
         found = [kept for kept in whole if kept.number not in settled]
         if not found:
             if lives > _MOST_LIVES:
                 logs.say(logger, logging.ERROR, "spool_given_up", lives=lives, bytes=path.stat().st_size)
             path.unlink()
-            return []
+            return whole, []
         first = int(path.name[:16], 16)
         path = path.rename(path.with_name(segment.name(first, lives)))
         file = _File(path, None, first)
@@ -128,7 +134,7 @@ class Spool:
         self._files[first] = file
         self.size += file.size
         self._where |= {kept.id: (kept.number, file) for kept in found}
-        return [kept._replace(path=path) for kept in found]
+        return whole, [kept._replace(path=path) for kept in found]
 
     def oldest(self) -> int:
         """The first number that a file on disk may hold: what the store has noted of earlier ones can be forgotten."""

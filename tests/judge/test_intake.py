@@ -202,6 +202,26 @@ def test_what_is_taken_is_acknowledged_and_what_comes_again_is_not_taken_twice(t
     asyncio.run(run())
 
 
+def test_what_is_kept_is_acknowledged_before_anything_is_done_with_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        ledger = Ledger()
+        intake = intake_for(tmp_path, ledger)
+        receipt = Receipt(tmp_path / "t0.bin")
+        seen: list[tuple[int, int]] = []
+        intake.arrived = lambda: seen.append((len(ledger.taken), receipt.count))
+        server = await intake.listen(tmp_path / "judge.sock")
+        writer = await connect(tmp_path / "judge.sock", Hello("t0", 0), exchange(1), exchange(2))
+        await until(lambda: len(seen) == 2)
+        assert all(taken == acknowledged > 0 for taken, acknowledged in seen)
+        intake.close()
+        await close(writer)
+        receipt.close()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(run())
+
+
 def test_who_cannot_be_acknowledged_to_is_not_heard(tmp_path: Path) -> None:
     async def run() -> None:
         ledger = Ledger()

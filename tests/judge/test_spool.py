@@ -61,6 +61,20 @@ def test_what_was_written_comes_back_after_a_kill_in_order_and_as_it_came(tmp_pa
     assert third.size == 0
 
 
+def test_what_two_lives_wrote_and_could_not_acknowledge_is_known_to_the_third(tmp_path: Path) -> None:
+    first, _ = opened(tmp_path / "s")
+    write(first, 1, 2)
+    killed(first)
+    second, _ = opened(tmp_path / "s")
+    assert second.recent == {"x1", "x2"}
+    write(second, 3)  # 1 and 2 came again with it, and were known
+    killed(second)
+    third, ids = opened(tmp_path / "s")
+    assert ids == ["x1", "x2", "x3"]
+    assert third.recent == {"x1", "x2", "x3"}
+    killed(third)
+
+
 def test_nothing_is_left_on_disk_when_all_is_settled_and_only_the_owner_can_read_it(tmp_path: Path) -> None:
     spool, _ = opened(tmp_path / "s")
     write(spool, *range(100))
