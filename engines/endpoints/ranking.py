@@ -3,7 +3,7 @@
 House rules. Pure and total; the shapes tell themselves apart, and every engine's is read on both routes:
 ``{"results": [{"index", "relevance_score"}]}`` (Cohere, Jina, vLLM and llama.cpp on rerank), ``{"data": [{"index", "score"}]}`` (vLLM on score, Voyage with
 ``relevance_score``), a bare list of ``{"index", "score"}`` (SGLang and text-embeddings-inference on rerank; llama.cpp where it is asked in that form), and ``{"scores": [[...], ...]}`` (SGLang
-on score: a row for each item, a column for each label token).
+on score: a row for each item, a column for each label token; as its own models declare them, 0.5.23).
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def _one(place: int, item: Json) -> Score | None:
 
 
 def _matrix(rows: list[Any]) -> list[Score | None]:
+    """Read a row for each item, or (SGLang's setwise scoring) some rows for each, numbered one after another."""
     found: list[Score | None] = []
+    if any(isinstance(row, list) and any(isinstance(part, list) for part in row) for row in rows):
+        rows = [part for row in rows for part in (row if isinstance(row, list) else [row])]
     for index, row in enumerate(rows):
         for label, value in enumerate(row if isinstance(row, list) else [row]):
             number = _number(value)

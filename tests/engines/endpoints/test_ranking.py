@@ -43,6 +43,8 @@ def test_scores_of_several_labels():
     reply = whole({"scores": [[0.1, 0.9], [0.6, 0.4]], "object": "scoring", "usage": {"prompt_tokens": 12}})
     assert reply.scores == (Score(0, 0.1, 0), Score(0, 0.9, 1), Score(1, 0.6, 0), Score(1, 0.4, 1))
     assert reply.prompt_tokens == 12
+    setwise = whole({"scores": [[[0.1, 0.2], [0.3, 0.4]], [[0.5, 0.6]]]})
+    assert setwise.scores[2:] == (Score(1, 0.3, 0), Score(1, 0.4, 1), Score(2, 0.5, 0), Score(2, 0.6, 1))
     assert whole({"scores": [0.1, 0.9]}).scores == (Score(0, 0.1), Score(1, 0.9))
 
 
