@@ -65,15 +65,18 @@ def stopped(pid: int) -> Iterator[None]:
     """Hold a process still, so that nothing is started anew while we look."""
     os.kill(pid, signal.SIGSTOP)
     try:
-        until(lambda: state(pid) in "tT", what="its standstill")  # one that runs on the other core goes on for a moment
+        # A thread that waits for children goes on for a moment on a busy machine, and takes one that dies meanwhile.
+        until(
+            lambda: all(state(thread) in "tT" for thread in Path(f"/proc/{pid}/task").iterdir()), what="its standstill"
+        )
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
 
 
-def state(pid: int) -> str:
-    """The kernel's letter for what a process is doing."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+def state(task: Path) -> str:
+    """The kernel's letter for what a process or a thread is doing."""
+    return (task / "stat").read_text().rpartition(") ")[2][0]
 
 
 def strike(proxy: ProxyProcess, what: str, directory: Path, toll: Toll) -> bool:
@@ -85,7 +88,7 @@ def strike(proxy: ProxyProcess, what: str, directory: Path, toll: Toll) -> bool:
         with stopped(supervisor):
             pid = child(proxy, what)
             os.kill(pid, signal.SIGKILL)
-            until(lambda: state(pid) == "Z", what="its death")
+            until(lambda: state(Path(f"/proc/{pid}")) == "Z", what="its death")
             look(directory, toll, gone=what == "judge")
         return True
     if what == "all":
