@@ -8,6 +8,7 @@ stream gather for 25 ms and read it at once was tried and saved nothing (each pa
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from functools import lru_cache
 from time import monotonic
@@ -19,6 +20,15 @@ from proxy.traffic.reply_reader import ReplyReader
 
 _IDLE = 4.0  # see pool.py: engines close idle connections after 5 s
 _MARGIN = 1.0
+#: A machine that is gone without a word is noticed 40 s after it fell silent, whether it owes an answer or an acknowledgement: else its calls would keep their
+#: places until their deadline, each of them. An engine that thinks for minutes is still there, and its machine says so.
+_ALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 20),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 40_000),
+)
 _PIECE = 96  # what a piece costs beside its bytes
 _SHORT = 64  # fields of this length are the same in every reply, as a rule
 
@@ -180,6 +190,10 @@ class Line(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Asyncio's word that it is connected."""
         self._transport = cast("asyncio.Transport", transport)
+        connection = transport.get_extra_info("socket")
+        if connection is not None:
+            for level, option, value in _ALIVE:
+                connection.setsockopt(level, option, value)
         self._client.opened(self)
 
     def data_received(self, data: bytes) -> None:

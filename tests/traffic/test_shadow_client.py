@@ -11,6 +11,7 @@ import pytest
 import uvloop
 
 from engines.dialect import Answer, Call
+from proxy.traffic import shadow_line
 from proxy.traffic.shadow_client import Client
 from tests.faults import FAULTS, refused_url
 from tests.wire.engine import Connection, Engine, always, chunk, once, reply, stream
@@ -44,6 +45,20 @@ def test_a_call_is_sent_as_told_and_its_answer_read_with_times() -> None:
                 b"X-Request-Id: r1\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: 19"
             )
             assert request.body == b'{"model":"m","n":1}'
+            await one.aclose()
+
+    uvloop.run(main())
+
+
+def test_a_machine_that_is_gone_is_noticed_by_the_kernel() -> None:
+    async def main() -> None:
+        async with Engine(always(reply(b"{}"))) as engine:
+            one = client(engine.url)
+            await one.send(CALL, deadline=5.0)
+            [line] = one._lines
+            connection = line._transport.get_extra_info("socket")
+            kept = [connection.getsockopt(level, option) for level, option, _ in shadow_line._ALIVE]
+            assert kept == [1, 20, 5, 4, 40_000]
             await one.aclose()
 
     uvloop.run(main())
