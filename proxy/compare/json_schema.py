@@ -33,7 +33,11 @@ _DRAFTS = {
 _UNBOUNDED = frozenset(
     {"patternProperties", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef"}
 )
+#: What makes a part of a schema a document of its own: it would be looked for elsewhere, or validated by the library's own class, which charges for nothing.
+_ELSEWHERE = (b'"$id"', b'"$anchor"', b'"$schema"')
 _LOOK_UP = 16  # steps for following a reference
+#: Apply one schema to each element, whatever is in it.
+_EACH = frozenset({"items", "additionalItems", "additionalProperties", "contains", "propertyNames"})
 _DEEP = frozenset({"const", "enum", "uniqueItems"})  # compare values, however large they are
 
 #: A pattern without groups, so that only its own repetitions multiply.
@@ -63,11 +67,10 @@ def fits(value: Any, size: int, schema: Any, *, steps: int = STEPS) -> bool | No
     if not isinstance(schema, dict) or size > LARGEST:
         return None
     try:
-        written = orjson.dumps(schema)
-        if len(written) > LARGEST or written.count(b'"$id"') or written.count(b'"$anchor"'):
-            return None
         draft = _DRAFTS.get(str(schema.get("$schema", "")).removesuffix("#"))
-        if draft is None:
+        schema = {name: part for name, part in schema.items() if name != "$schema"}
+        written = orjson.dumps(schema)
+        if draft is None or len(written) > LARGEST or any(name in written for name in _ELSEWHERE):
             return None
         before = _budget.set(_Budget(steps, size))
         try:
@@ -92,17 +95,21 @@ def _validator(draft: str) -> Callable[[Any], Any]:
 
 def _charged(name: str, keyword: Keyword) -> Keyword:
     def checked(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        _spend(name, wanted, instance)
-        yield from keyword(validator, wanted, instance, schema) or ()
+        _spend(name, wanted, instance, schema)
+        for error in keyword(validator, wanted, instance, schema) or ():
+            _budget.get().left -= _quoted(instance)
+            yield error
 
     return checked
 
 
-def _spend(name: str, wanted: Any, instance: Any) -> None:
+def _spend(name: str, wanted: Any, instance: Any, schema: Any) -> None:
     budget = _budget.get()
-    cost = 1 + (_length(wanted) + _length(instance)) // 8
-    if name in _UNBOUNDED:
-        raise Unjudged(name)
+    cost = 1 + (_length(wanted) + _length(instance) + _length(schema)) // 8
+    if name in _UNBOUNDED or (name == "additionalProperties" and "patternProperties" in schema):
+        raise Unjudged(name)  # the latter looks for what the patterns leave over
+    if name in _EACH:
+        cost += _length(wanted) * _length(instance) // 8
     if name == "$ref":
         if not (isinstance(wanted, str) and (wanted == "#" or wanted.startswith("#/"))):
             raise Unjudged(name)
@@ -114,6 +121,13 @@ def _spend(name: str, wanted: Any, instance: Any) -> None:
     budget.left -= cost
     if budget.left < 0:
         raise Unjudged("steps")
+
+
+def _quoted(instance: Any) -> int:
+    """Return what the message of an error costs: it quotes the value, all of it."""
+    if isinstance(instance, str):
+        return len(instance) // 256
+    return _budget.get().size // 256 if isinstance(instance, list | dict) else 0
 
 
 def _length(value: Any) -> int:

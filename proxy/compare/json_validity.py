@@ -6,14 +6,14 @@ request's own. Nothing here knows an engine or the other arm.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 from msgspec import Struct
 
 from proxy.compare.comparison import Validity
-from proxy.compare.json_schema import fits
+from proxy.compare.json_schema import STEPS, fits
 from proxy.compare.token_stream import ToolCall
 
 
@@ -29,8 +29,8 @@ class Expected(Struct, frozen=True):
     schema: Any = None
 
 
-def validity(text: str, schema: Any) -> Validity:
-    """Judge a text: whether it is one JSON value, and whether that fits the schema (None: there is none)."""
+def validity(text: str, schema: Any, *, steps: int = STEPS) -> Validity:
+    """Judge a text: whether it is one JSON value, and whether that fits the schema (None: there is none), as far as ``steps`` tell."""
     data = text.encode("utf-8", "surrogatepass")
     try:
         value = orjson.loads(data)
@@ -38,7 +38,7 @@ def validity(text: str, schema: Any) -> Validity:
         return Validity.NOT_JSON
     if schema is None:
         return Validity.VALID
-    match fits(value, len(data), schema):
+    match fits(value, len(data), schema, steps=steps):
         case True:
             return Validity.VALID
         case False:
@@ -55,7 +55,12 @@ def reply_validity(text: str, expected: Expected) -> Validity:
     return found
 
 
-def call_validity(call: ToolCall, expected: Expected) -> Validity:
+def calls_validity(calls: Sequence[ToolCall], expected: Expected) -> tuple[Validity, ...]:
+    """Judge the tool calls of a reply, which share the steps of one: a model can be talked into thousands."""
+    return tuple(call_validity(call, expected, steps=STEPS // len(calls)) for call in calls)
+
+
+def call_validity(call: ToolCall, expected: Expected, *, steps: int = STEPS) -> Validity:
     """Judge a tool call: its name must be one that was offered, its arguments an object that fits the tool's parameters.
 
     Engines write no arguments as an empty text, or as an empty object; both are the latter.
@@ -63,5 +68,5 @@ def call_validity(call: ToolCall, expected: Expected) -> Validity:
     if call.name not in expected.tools:
         return Validity.UNKNOWN_TOOL
     arguments = call.arguments.strip() or "{}"
-    found = validity(arguments, expected.tools[call.name])
+    found = validity(arguments, expected.tools[call.name], steps=steps)
     return Validity.AGAINST_SCHEMA if found is Validity.VALID and not arguments.startswith("{") else found

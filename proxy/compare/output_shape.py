@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from proxy.compare.comparison import ChoiceComparison, Comparison, OutputShape
 from proxy.compare.ending import ended
 from proxy.compare.findings import JSON_STRUCTURE
-from proxy.compare.json_validity import Expected, call_validity, reply_validity
+from proxy.compare.json_validity import Expected, calls_validity, reply_validity
 from proxy.compare.layers import Evidence, in_order
 from proxy.compare.token_stream import Reply, TokenStream
 
@@ -50,7 +50,7 @@ def shape(stream: TokenStream, expected: Expected) -> OutputShape:
         text=len(stream.text),
         reasoning=len(stream.reasoning),
         refused=stream.refused,
-        calls=tuple(call_validity(call, expected) for call in stream.tool_calls) if expected.tools and whole else None,
+        calls=calls_validity(stream.tool_calls, expected) if expected.tools and whole else None,
         json=reply_validity(stream.text, expected) if asked_json else None,
     )
 

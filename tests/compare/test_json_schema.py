@@ -68,6 +68,11 @@ def test_patterns_are_judged_where_a_search_cannot_take_long(pattern, text, verd
 
 DOUBLING = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(60)} | {"a60": True}
 
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+DOUBLING_7 = {f"a{n}": {"$schema": DRAFT_7, "allOf": [{"$ref": f"#/definitions/a{n + 1}"}] * 2} for n in range(60)} | {
+    "a60": True
+}
+
 
 def nested(depth, *, name="a"):
     value: dict = {}
@@ -99,8 +104,15 @@ def nested(depth, *, name="a"):
         (1, nested(400)),
         (1, "no schema"),
         (1, 5),
+        ({"a" * 40 + "!": 1}, {"additionalProperties": False, "patternProperties": {"(a+)+$": {}}}),
+        ({"x": "a" * 40 + "!"}, {"properties": {"x": {"$schema": DRAFT_7, "pattern": "(a+)+$"}}}),
+        (1, {"$schema": DRAFT_7, "$ref": "#/definitions/a0", "definitions": DOUBLING_7}),
+        (1, {"$schema": DRAFT_7, "anyOf": [{"$ref": "#"}, {"$ref": "#"}]}),
+        ([0] * 20_000, {"items": {f"a{n}": 0 for n in range(6_000)}}),
+        ([[0] * 20_000], {"anyOf": [{"type": "string"}] * 3_000}),
+        ("é" * 30_000, {"anyOf": [{"type": "integer"}] * 3_000}),
     ],
-    ids=range(20),
+    ids=range(27),
 )
 def test_hostile_and_broken_schemas_are_not_judged_and_end_soon(value, schema):
     began = time.monotonic()
@@ -120,6 +132,13 @@ def test_nothing_is_fetched(address):
 def test_a_value_too_large_is_not_judged_and_true_and_false_are_schemas():
     assert fits([], LARGEST + 1, {"type": "array"}) is None
     assert (fits(1, 1, True), fits(1, 1, False)) == (True, False)
+
+
+def test_a_draft_that_is_named_is_charged_for_all_the_way_down():
+    tree = {"$schema": DRAFT_7, "properties": {"left": {"$ref": "#"}, "value": {"type": "integer"}}}
+    assert fits({"left": {"left": {"value": 1}}}, 40, tree) is True
+    assert fits({"left": {"left": {"value": "x"}}}, 40, tree) is False
+    assert fits({"left": {"left": {"value": 1}}}, 40, tree, steps=30) is None
 
 
 def test_the_budget_is_each_ones_own():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.compare.comparison import Validity
-from proxy.compare.json_validity import Expected, call_validity, reply_validity, validity
+from proxy.compare.json_validity import Expected, call_validity, calls_validity, reply_validity, validity
 from proxy.compare.token_stream import ToolCall
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -51,3 +51,10 @@ def test_json_mode_promises_an_object():
 )
 def test_calls(name, arguments, found):
     assert call_validity(ToolCall(name, arguments), Expected({"weather": CITY, "time": None})) is found
+
+
+def test_the_calls_of_a_reply_share_what_one_may_cost():
+    call, expected = ToolCall("weather", '{"city": "Paris"}'), Expected({"weather": CITY})
+    assert calls_validity((call,) * 20, expected) == (Validity.VALID,) * 20
+    assert set(calls_validity((call,) * 5_000, expected)) == {Validity.UNJUDGED}
+    assert calls_validity((), expected) == ()
