@@ -35,6 +35,10 @@ def condensed(body: bytes) -> bytes:
     end = body.find(b"\n\n", start + 2)
     if start < 0 or end < 0 or len(body) > MAX_EVENT // 2:
         return body
+    if (
+        body.find(b"\n", start + 2, end) >= 0
+    ):  # nor would the expression match, but to find that out it would try each text of the event
+        return body
     found = _TEXT.fullmatch(body, start + 2, end)
     if found is None or not _text_alone(body[start + 2 : end]):
         return body

@@ -7,7 +7,7 @@ The order is made of the scores and not of the list, for engines list equal scor
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from proxy.compare.comparison import Comparison, Mode, RankingComparison, Source
 from proxy.compare.explained import explained
@@ -51,8 +51,7 @@ def ranked(primary: Sequence[Score], shadow: Sequence[Score], *, kind: str) -> R
     orders = [_order(values, both) for values in (left, right)]
     tops = _order(left, left), _order(right, right)
     discordant = pairs = 0
-    for label in {label for label, _ in both}:
-        own, its = ([place for place in order if place[0] == label] for order in orders)
+    for own, its in _by_label(*orders):
         discordant += _inversions(own, its)
         pairs += len(own) * (len(own) - 1) // 2
     return RankingComparison(
@@ -78,11 +77,19 @@ def _order(values: dict[_Place, float], places: Sequence[_Place] | dict[_Place, 
 def _first_difference(orders: tuple[list[_Place], list[_Place]]) -> int | None:
     """Return the first rank at which the arms have different items, of the label where that is earliest; one that only goes on does not differ."""
     ranks: list[int] = []
-    for label in {place[0] for order in orders for place in order}:
-        own, its = ([place for place in order if place[0] == label] for order in orders)
+    for own, its in _by_label(*orders):
         differing = (rank for rank, (a, b) in enumerate(zip(own, its, strict=False)) if a != b)
         ranks += [rank for rank in [next(differing, None)] if rank is not None]
     return min(ranks, default=None)
+
+
+def _by_label(one: Sequence[_Place], other: Sequence[_Place]) -> Iterable[tuple[list[_Place], list[_Place]]]:
+    """Cut two orders into those of each label."""
+    cut: dict[int, tuple[list[_Place], list[_Place]]] = {}
+    for arm, order in enumerate((one, other)):
+        for place in order:
+            cut.setdefault(place[0], ([], []))[arm].append(place)
+    return cut.values()
 
 
 def _inversions(own: Sequence[_Place], its: Sequence[_Place]) -> int:

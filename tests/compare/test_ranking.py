@@ -7,6 +7,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proxy.compare.ranking import compare_ranking, ranked
 from proxy.compare.token_stream import Reply, Score
@@ -61,6 +62,13 @@ def test_every_label_has_an_order_of_its_own():
     assert ranked(left, left, kind="score").pairs == 2
     other = ranked(left, scores(0.9, 0.1) + scores(0.8, 0.2, label=1), kind="score")
     assert (other.first_difference, other.discordant_pairs) == (0, 1)
+
+
+def test_as_many_labels_as_a_client_may_ask_for_are_gone_through_once():
+    left = tuple(Score(index, index * (label + 1.0), label) for label in range(20_000) for index in range(2))
+    right = tuple(replace(one, value=-one.value) if one.label == 19_999 else one for one in left)
+    ranking = ranked(left, right, kind="score")
+    assert (ranking.items, ranking.pairs, ranking.discordant_pairs, ranking.first_difference) == (40_000, 20_000, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,12 @@ def test_what_could_mean_something_else_is_left_alone():
     assert condensed(stream(plain)) != stream(plain)
 
 
+def test_an_event_of_many_texts_and_two_lines_is_left_alone_at_once():
+    odd = b'data: {"a":' + b'"text":"",' * 200_000 + b'"b":1}\n: more\n\n'
+    body = b"data: " + b" " * len(odd) + b"\n\n" + odd
+    assert condensed(body) is body
+
+
 PIECES = st.sampled_from(["a", " b", "", '"', "\\", "é", "\n", "}", '"},"', "data: ", "😀", "]}\n\ndata: {"])
 EVENTS = st.one_of(
     st.builds(event, PIECES),
