@@ -18,7 +18,7 @@ from proxy.compare.token_stream import Alternative, Channel, Token, Tokens
 
 #: vLLM's ``return_tokens_as_token_ids`` writes this and the id in place of a token's text.
 LABEL = "token_id:"
-#: Keys under which ``stream`` leaves what only the event knew.
+#: Keys under which ``stream`` leaves what only the event knew: a channel, and a tuple of one text. JSON holds neither, so that no engine can say them.
 ROW_CHANNEL = "_channel"
 ROW_TEXT = "_text"
 
@@ -27,6 +27,8 @@ _LITERAL = re.compile(r"bytes:((?:\\x[0-9a-f]{2})+)")
 
 _NOT_LISTED = -9999.0
 _LOWEST = -3e38
+#: The largest 32-bit float. No value of an embedding or score is beyond it.
+HIGHEST = float.fromhex("0x1.fffffep+127")
 #: No logit is as high as this (the largest seen are below 100), and its exponential is still a float. Values above 0 up to here are kept: float32
 #: logprobs exceed 0 by some 1e-6, and raw logits (vLLM's ``--logprobs-mode raw_logits``) must stay to be recognised as such by the probe; their gaps
 #: are those of logprobs.
@@ -197,15 +199,16 @@ def chat_row(row: dict[str, Any], *, raw_bytes: bool = False) -> Token:
     known, text, data = _spelling(row, raw_bytes=raw_bytes)
     listed = row.get("top_logprobs")
     alternatives = _alternatives(listed, (known, text, data), raw_bytes=raw_bytes) if isinstance(listed, list) else []
-    if not text and labelled(_text(row.get("token"))) is not None:
-        text = _text(row.get(ROW_TEXT))
+    told, channel = row.get(ROW_TEXT), row.get(ROW_CHANNEL)
+    if type(told) is tuple and not text and labelled(_text(row.get("token"))) is not None:
+        (text,) = told
     return Token(
         text=text,
         id=known,
         data=data,
         logprob=number(row.get("logprob")),
         top=in_order(alternatives),
-        channel=row.get(ROW_CHANNEL, Channel.CONTENT),
+        channel=channel if isinstance(channel, Channel) else Channel.CONTENT,
     )
 
 

@@ -184,7 +184,7 @@ def _take_logprobs(into: _Choice, logprobs: Any, channel: Channel, text: Any) ->
             if isinstance(row, dict) and channel is not Channel.CONTENT:
                 row[ROW_CHANNEL] = channel
             if isinstance(row, dict) and len(rows) == 1 and isinstance(text, str):
-                row[ROW_TEXT] = text
+                row[ROW_TEXT] = (text,)
         into.rows += rows
     tokens = logprobs.get("tokens")
     if isinstance(tokens, list):

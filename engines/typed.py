@@ -173,7 +173,8 @@ def columns(rows: list[Any], called: Way, texts: list[str | None] | None = None)
         return None
 
     def token(index: int) -> Token:
-        return chat_row(_as_json(rows[index], called) | ({} if texts is None else {ROW_TEXT: texts[index]}))
+        told = None if texts is None else texts[index]
+        return chat_row(_as_json(rows[index], called) | ({} if told is None else {ROW_TEXT: (told,)}))
 
     logprobs = [number(row.logprob) for row in rows]
     return Columns(

@@ -56,6 +56,7 @@ def _merged(found: Parsed) -> tuple[Json, str | None]:
     """Return the message that a stream's events add up to, and what is wrong with it."""
     message: Json = {}
     blocks: dict[int, Json] = {}
+    pieces: dict[int, dict[str, list[str]]] = {}
     ended = False
     for event in found.events:
         place = whole(event.get("index"))
@@ -67,7 +68,7 @@ def _merged(found: Parsed) -> tuple[Json, str | None]:
                 blocks[len(blocks) if place is None else place] = dict(record(event.get("content_block")))
             case "content_block_delta":
                 at = max(blocks, default=0) if place is None else place
-                _add(blocks.setdefault(at, {}), record(event.get("delta")))
+                _add(blocks.setdefault(at, {}), pieces.setdefault(at, {}), record(event.get("delta")))
             case "message_delta":
                 message.update({key: value for key, value in record(event.get("delta")).items() if value is not None})
                 message["usage"] = {**record(message.get("usage")), **_known(event.get("usage"))}
@@ -75,7 +76,7 @@ def _merged(found: Parsed) -> tuple[Json, str | None]:
                 ended = True
             case _:
                 pass  # pings, the ends of blocks, and what is not known
-    message["content"] = [_joined(block) for _, block in sorted(blocks.items())]
+    message["content"] = [_joined(block, pieces.get(at, {})) for at, block in sorted(blocks.items())]
     cut = None if ended or message.get("stop_reason") is not None else "cut"
     return message, found.error or cut
 
@@ -84,19 +85,16 @@ def _known(usage: Any) -> Json:
     return {name: value for name, value in record(usage).items() if value is not None}
 
 
-def _add(block: Json, delta: Json) -> None:
+def _add(block: Json, pieces: dict[str, list[str]], delta: Json) -> None:
     name = _DELTAS.get(text(delta.get("type")))
     said = delta.get(name) if name is not None else None
     if name is not None and isinstance(said, str):
         block.setdefault("type", {"text": "text", "thinking": "thinking"}.get(name, "tool_use"))
-        block.setdefault("_pieces", {}).setdefault(name, []).append(said)
+        pieces.setdefault(name, []).append(said)
 
 
-def _joined(block: Json) -> Json:
-    pieces = block.pop("_pieces", {})
-    for name, said in pieces.items():
-        block[name] = text(block.get(name)) + "".join(said)
-    return block
+def _joined(block: Json, pieces: dict[str, list[str]]) -> Json:
+    return block | {name: text(block.get(name)) + "".join(said) for name, said in pieces.items()}
 
 
 def _stream(message: Json, count: int | None) -> TokenStream:

@@ -8,12 +8,11 @@ on score: a row for each item, a column for each label token; as its own models 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from engines.dialect import Answer, Json
 from engines.endpoints.parsed import parsed, record, records, text
-from engines.rows import whole
+from engines.rows import HIGHEST, whole
 from proxy.compare.token_stream import Reply, Score
 
 
@@ -72,4 +71,4 @@ def _number(value: Any) -> float | None:
         number = float(value)
     except OverflowError:
         return None
-    return number if math.isfinite(number) else None
+    return number if -HIGHEST <= number <= HIGHEST else None

@@ -14,7 +14,7 @@ from typing import Any
 
 from engines.dialect import Answer, Json
 from engines.endpoints.parsed import parsed, record, records, text
-from engines.rows import whole
+from engines.rows import HIGHEST, whole
 from proxy.compare.token_stream import Reply
 
 #: Values of vLLM's fields that are what everybody else does.
@@ -22,7 +22,7 @@ _USUAL = {"embed_dtype": (None, "float32"), "endianness": (None, "little", "nati
 
 
 def read(request: Json, answer: Answer) -> Reply:
-    """Read an answer. Never raises. ``error``: also ``no_vectors``, ``vector_encoding`` where one is no list of finite numbers."""
+    """Read an answer. Never raises. ``error``: also ``no_vectors``, ``vector_encoding`` where one is no list of numbers as 32-bit floats are."""
     found = parsed(answer)
     usage = record(found.object.get("usage"))
     vectors, error = ((), found.error) if found.error is not None else _vectors(request, found.object)
@@ -62,7 +62,7 @@ def _vector(value: Any, *, plain: bool) -> Sequence[float] | None:
         vector = array("d", value)
     except (TypeError, OverflowError):
         return None
-    return vector if _finite(vector) else None
+    return vector if _usual(vector) else None
 
 
 def _decoded(value: str) -> Sequence[float] | None:
@@ -76,9 +76,9 @@ def _decoded(value: str) -> Sequence[float] | None:
     if sys.byteorder == "big":
         floats.byteswap()
     vector = array("d", floats)
-    return vector if _finite(vector) else None
+    return vector if _usual(vector) else None
 
 
-def _finite(vector: Sequence[float]) -> bool:
-    """Whether every element is a number: NaN and the infinities make this sum one of themselves."""
-    return sum(element - element for element in vector) == 0.0
+def _usual(vector: Sequence[float]) -> bool:
+    """Whether every element is a number that an engine can have computed: no NaN, and none so large that a difference would be infinite."""
+    return all(-HIGHEST <= element <= HIGHEST for element in vector)

@@ -5,8 +5,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines import rows
-from engines.rows import chat_rows, ids_of, in_order, labelled, legacy_rows, literal, number, prompt_row, whole
-from proxy.compare.token_stream import Alternative, Token
+from engines.rows import (
+    ROW_CHANNEL,
+    ROW_TEXT,
+    chat_row,
+    chat_rows,
+    ids_of,
+    in_order,
+    labelled,
+    legacy_rows,
+    literal,
+    number,
+    prompt_row,
+    whole,
+)
+from proxy.compare.token_stream import Alternative, Channel, Token
+
+
+@pytest.mark.parametrize("said", ["reasoning", 5, ["x"], None])
+def test_no_field_of_a_row_is_taken_for_what_the_event_knew(said):
+    row = {"token": "token_id:7", "logprob": -1.0, ROW_CHANNEL: said, ROW_TEXT: said}
+    assert chat_row(row) == Token("", id=7, logprob=-1.0)
+    known = row | {ROW_CHANNEL: Channel.REASONING, ROW_TEXT: ("a",)}
+    assert chat_row(known) == Token("a", id=7, logprob=-1.0, channel=Channel.REASONING)
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,14 @@ def test_errors():
     assert (broken.error, broken.choices[0].text) == ("cut", "Hal")
 
 
+@pytest.mark.parametrize("said", ["x", [1], {"text": 5}, {"text": ["no"]}, None])
+def test_no_field_of_a_block_is_taken_for_what_was_added_to_it(said):
+    begun = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "", "_pieces": said}}
+    ends = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    found = stream(begun, delta(0, type="text_delta", text="hi"), ends)
+    assert (found.error, found.choices[0].text) == (None, "hi")
+
+
 def test_arguments_that_are_no_json_stay_as_they_came():
     brackets = "[" * 100_000
     reply = stream(delta(0, type="input_json_delta", partial_json=brackets), {"type": "message_stop"})
@@ -176,6 +184,7 @@ json_values = st.recursive(
                     "content_block",
                     "partial_json",
                     "input",
+                    "_pieces",
                 ]
             ),
             inner,

@@ -58,6 +58,7 @@ def test_scores_of_several_labels():
         ({"results": [{"index": 0}]}, "score_values"),
         ({"results": [{"index": 0, "relevance_score": float("nan")}]}, "score_values"),
         ({"results": [{"index": 0, "relevance_score": 10**400}]}, "score_values"),
+        ({"results": [{"index": 0, "relevance_score": -1e308}]}, "score_values"),
         ({"results": [{"index": -1, "relevance_score": 1}]}, "score_values"),
         ({"results": [{"index": 0, "score": True}]}, "score_values"),
         ({"results": [{"index": 0, "score": 1}, {"index": 0, "score": 2}]}, "score_values"),

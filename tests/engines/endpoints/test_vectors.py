@@ -79,6 +79,7 @@ def test_vectors_stand_in_the_order_of_the_inputs():
         (data([float("nan")]), "vector_encoding"),
         (data([1.0, float("inf"), float("-inf")]), "vector_encoding"),
         (data(10**400), "vector_encoding"),
+        (data([1.0, -1e308]), "vector_encoding"),
         (data("not base64!"), "vector_encoding"),
         (data(base64.b64encode(b"12345").decode()), "vector_encoding"),
         (data(packed(float("nan"))), "vector_encoding"),
