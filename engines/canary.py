@@ -129,7 +129,8 @@ def values_mode(tokens: Tokens) -> str | None:
 
 
 def _mass(top: tuple[Alternative, ...]) -> float:
-    return sum(math.exp(min(one.logprob, 50.0)) for one in top)
+    listed = {(_key(one), one.logprob) for one in top}  # a list that holds one token twice makes it no likelier
+    return sum(math.exp(min(logprob, 50.0)) for _, logprob in listed)
 
 
 def scaled(one: Token, halved: Token) -> str | None:

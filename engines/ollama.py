@@ -76,7 +76,7 @@ def _cut(choice: Json, most: int) -> None:
 
 
 def read(endpoint: Endpoint, request: Json, answer: Answer) -> Reply:
-    """Read the answer; the row that is known to lack for the end token is not counted as missing."""
+    """Read the answer; the row that is known to lack for the token which ended it is not counted as missing."""
     del endpoint
     value, error = native_document(answer) or document(answer)
     for choice in choices_of(value):
@@ -84,7 +84,7 @@ def read(endpoint: Endpoint, request: Json, answer: Answer) -> Reply:
     seen = reply(value, request, error)
     return structs.replace(
         seen,
-        choices=tuple(_without_end(stream) for stream in seen.choices),
+        choices=tuple(_without_last(stream) for stream in seen.choices),
         prompt_tokens=seen.prompt_tokens or None,  # a prompt that was cached as a whole has been reported as 0
     )
 
@@ -97,17 +97,17 @@ def _forget_channels(choice: Json) -> None:
             row.pop(ROW_CHANNEL, None)
 
 
-def _without_end(stream: TokenStream) -> TokenStream:
-    """Count the end token out where it is the one token without a row.
+def _without_last(stream: TokenStream) -> TokenStream:
+    """Count the token that ended the reply out where it is the one without a row: the end token, or the one that held the stop string.
 
     llama.cpp's streams, of which Ollama makes its replies, count it and give it none. That it is this token which lacks is sure only when the rows
-    spell the whole text and none of them stands for several tokens.
+    spell the beginning of the text (what follows is what its own token has in front of the stop string) and none of them stands for several tokens.
     """
     rows = stream.tokens
     lacks_one = stream.finish_reason == "stop" and stream.count == len(rows) + 1
     if not (rows and lacks_one) or stream.reasoning or stream.tool_calls:
         return stream
-    if "".join(texts(rows)) != stream.text or not all(_alone(row) for row in rows):
+    if not stream.text.startswith("".join(texts(rows))) or not all(_alone(row) for row in rows):
         return stream
     return structs.replace(stream, count=len(rows), rows_missing=False)
 

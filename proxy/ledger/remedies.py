@@ -133,15 +133,30 @@ ADVICE: dict[str, Advice] = {
 }
 
 
+_ONE_SIDED = Advice(
+    ADVICE["sampling_defaults"].seen,
+    "notice",
+    "The primary does not tell its sampling defaults, so they may be others than the shadow's: set the values in the requests, or the same generation config on both.",
+)
+
+
+def _one_sided(evidence: Evidence) -> bool:
+    """Tell that no default is known of the primary, and no field misread."""
+    mine = [value for name, value in evidence.items() if name.endswith("_primary")]
+    return bool(mine) and all(value is None for value in mine) and "misread" not in evidence.values()
+
+
 def advice(finding: str, evidence: Evidence | None = None, arms: Mapping[str, Engine] | None = None) -> Advice:
     """Return what to make of a finding; an unknown name is a notice without a remedy.
 
     ``arms`` ("primary", "shadow") name the engines: the remedy then says what to change on which. Defaults that were made explicit on the shadow's
-    copy explain nothing any more and are a notice.
+    copy explain nothing any more and are a notice; so are those that only the shadow tells of, for they may be the primary's too.
     """
     known = ADVICE.get(finding)
     if known is None:
         return Advice("", "notice", "")
+    if finding == "sampling_defaults" and evidence and _one_sided(evidence):
+        known = _ONE_SIDED
     severity = "notice" if evidence and evidence.get("neutralised") is True else known.severity
     guilty = (evidence or {}).get("arm")
     hints = []

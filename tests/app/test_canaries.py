@@ -58,6 +58,7 @@ def test_what_is_planted_is_found_under_its_name(
 ) -> None:
     seen = found(differences)
     assert {one["layer"] for one in seen} == {layer}, seen
+    assert {one["finding"] for one in seen} <= {name, "prompt_tokens"}  # and under no other
     (mine,) = [one for one in seen if one["finding"] == name]
     assert mine["evidence"].items() >= evidence.items()
     assert mine["remedy"]

@@ -54,6 +54,13 @@ def test_values_that_are_no_logprobs():
     assert values_mode((token(None),)) is None
 
 
+def test_a_list_that_holds_its_tokens_twice_is_none_of_logits():
+    rows = [Alternative(-0.1, id=5), Alternative(-2.4, id=6)]
+    assert values_mode((Token("", logprob=-0.1, top=(*rows, *rows)),)) is None
+    other = [Alternative(-0.1, id=7), Alternative(-2.4, id=8)]
+    assert values_mode((Token("", logprob=-0.1, top=(*rows, *other)),)) == "logits"
+
+
 def test_raw_and_processed():
     def row(*values):
         return Token("", top=tuple(Alternative(value, id=at) for at, value in enumerate(values)))

@@ -78,12 +78,18 @@ def test_the_end_token_without_a_row_is_counted_out():
     assert (seen.count, seen.rows_missing, countable(seen)) == (len(TOKENS), False, True)
 
 
+def test_so_is_the_token_that_held_the_stop_string_of_which_the_text_shows_the_rest():
+    seen = counted(1, text=TEXT + " ")
+    assert (seen.count, seen.rows_missing, countable(seen)) == (len(TOKENS), False, True)
+    assert seen.text == TEXT + " "
+
+
 @pytest.mark.parametrize(
     "how",
     [
         {"extra": 2},
         {"extra": 1, "finish": "length"},
-        {"extra": 1, "text": TEXT + "!"},
+        {"extra": 1, "text": "!" + TEXT},
         {"extra": 1, "change": lambda choice: choice["message"].update(reasoning="hm")},
     ],
 )

@@ -75,6 +75,16 @@ def test_defaults_that_were_made_explicit_explain_nothing_any_more():
     assert advice("sampling_defaults", {"neutralised": False}).severity == "explains"
 
 
+def test_defaults_that_one_side_alone_tells_are_not_said_to_differ():
+    unknown = {"temperature_primary": None, "temperature_shadow": 0.8, "top_k_primary": None, "top_k_shadow": 40.0}
+    said = advice("sampling_defaults", unknown | {"neutralised": False}, {"shadow": Engine("cand", "llama_cpp")})
+    assert said.severity == "notice"
+    assert said.remedy.startswith("The primary does not tell its sampling defaults, so they may be others")
+    assert said.remedy.endswith("On cand (llama_cpp): --temp, --top-k, --top-p, --min-p, --repeat-penalty.")
+    for also in ({"top_k_primary": 20.0}, {"logit_bias_shadow": "misread"}):
+        assert advice("sampling_defaults", unknown | also | {"neutralised": False}).severity == "explains"
+
+
 def test_the_table_of_findings_is_that_of_the_code():
     """Mend it with `python -m proxy.ledger.findings_table`."""
     page = findings_table.PAGE.read_text(encoding="utf-8")
