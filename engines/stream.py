@@ -80,8 +80,8 @@ def _take_event(head: Json, choices: dict[int, _Choice], value: Json) -> None:
         if key == "choices" or item is None:
             continue
         if key == "usage" and isinstance(item, dict):
-            known = head.setdefault("usage", {})
-            known.update({name: part for name, part in item.items() if part is not None})
+            known, told = head.get("usage"), {name: part for name, part in item.items() if part is not None}
+            head["usage"] = {**known, **told} if isinstance(known, dict) else told
         elif key == "prompt_token_ids":
             head.setdefault(key, item)
         else:

@@ -130,7 +130,7 @@ def way(body: bytes) -> Way | None:
 def whole(body: bytes) -> Json | None:
     """Return the reply with its rows as ``Columns``, None when it is to be read the long way."""
     called = way(body)
-    if called is None:
+    if called is None or not is_text(body):
         return None
     try:
         reply = _DECODERS[called].decode(body)
@@ -143,6 +143,17 @@ def whole(body: bytes) -> Json | None:
             return None
         choices.append({**_fields(choice, _CHOICE), "logprobs": {"content": rows}})
     return {**_fields(reply, _REPLY), "choices": choices}
+
+
+def is_text(body: bytes) -> bool:
+    """Say whether it is UTF-8 all through: the decoder looks at what it returns, and at nothing that it passes over."""
+    if body.isascii():
+        return True
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 _CHOICE = tuple(name for name in _Choice.__struct_fields__ if name != "logprobs")

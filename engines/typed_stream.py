@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from engines.typed import LabelRow, Logprobs, SpelledRow, TextRow, Way, columns, way
+from engines.typed import LabelRow, Logprobs, SpelledRow, TextRow, Way, columns, is_text, way
 from proxy.compare.sse import MAX_EVENT
 
 Json = dict[str, Any]
@@ -105,6 +105,7 @@ def _events(body: bytes, decoder: msgspec.json.Decoder[Any]) -> list[Any] | None
     if (
         any(lines[1::2])
         or b"\r" in body
+        or not is_text(body)
         or not all(line.startswith(b"data: {") and line.endswith(b"}") for line in said)
     ):
         return None

@@ -164,6 +164,16 @@ def test_continuous_usage_ends_with_the_last():
     assert read(first, last).completion_tokens == 2
 
 
+@pytest.mark.parametrize("odd", [5, [], "x", True])
+def test_usage_that_is_none_does_not_stand_in_the_way_of_what_follows(odd):
+    said = [
+        {**delta({"content": "a"}, "stop"), "usage": one}
+        for one in (odd, {"prompt_tokens": 3}, {"completion_tokens": 1})
+    ]
+    value, error = merge(events(*said))
+    assert (value["usage"], error) == ({"prompt_tokens": 3, "completion_tokens": 1}, None)
+
+
 def test_many_small_events_take_time_in_proportion():
     def seconds(number):
         chunk = b'data: {"choices": [{"index": 0, "text": "a", "token_ids": [1], "logprobs": {"tokens": ["a"]}}]}\n\n'

@@ -103,6 +103,14 @@ def test_what_is_not_usual_is_read_the_long_way(odd):
         assert short_way(data) == long_way(data)
 
 
+@pytest.mark.parametrize("odd", [b'"\xff":1,', b'"a":"\xff",', b'"a":{"b":["\xed\xa0\x80"]},', '"é":"é",'.encode()])
+def test_what_is_passed_over_has_to_be_text_too(odd):
+    usual = body([row(3, LISTED, label=False)])
+    data = usual.replace(b'{"token"', b"{" + odd + b'"token"', 1)
+    assert short_way(data) == long_way(data)
+    assert (short_way(data).error, data != usual) == (None if b"\xc3\xa9" in odd else "not_json", True)
+
+
 def test_columns_are_a_sequence_of_tokens():
     tokens = short_way(body([row(n, LISTED, label=True) for n in (3, 1, 2)])).choices[0].tokens
     whole = tuple(tokens)

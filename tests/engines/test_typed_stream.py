@@ -75,6 +75,7 @@ ONE = event([row(3, LISTED, label=False)])
         {"object": "error", "choices": []},
         {"model": "x"},
         b"data: null",
+        b'data: {"choices":[],"a":"\xff"}',
         b": a comment",
         b"event: error\ndata: {}",
         b"data: x",
