@@ -76,6 +76,8 @@ _SECRET_KEY = re.compile(
     r"(?i)(?:^|[-_])(?:(?:api)?key|token|secret|password|passwd|passphrase|credentials?|signature)$"
 )
 _LONGEST = 400
+_LOOKED_AT = 1_000  # of a text, whatever is kept of it: looking for credentials takes time
+_LARGEST = 1 << 63
 
 
 class Origin(StrEnum):
@@ -184,11 +186,24 @@ def redact(text: str) -> str:
 
 
 def _value(raw: Any) -> Value | None:
+    """Return what is kept of a value, None where it says nothing, or is nothing that a footprint could be compared by (NaN differs from itself)."""
     if isinstance(raw, Mapping):
-        kept = {key: value for key, value in raw.items() if not _SECRET_KEY.search(str(key))}
-        raw = orjson.dumps(kept, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS).decode()
-    if isinstance(raw, bool | int | float):
+        try:
+            raw = orjson.dumps(_public(raw), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS).decode()
+        except (TypeError, RecursionError):
+            return None
+    if isinstance(raw, bool):
         return raw
+    if isinstance(raw, int | float):
+        return raw if -_LARGEST < raw < _LARGEST else None
     if not isinstance(raw, str) or raw.strip().lower() in ("", "auto", "none", "null", "unknown"):
         return None
-    return redact(raw.strip())[:_LONGEST]
+    text = raw.strip()[:_LOOKED_AT].encode("utf-8", "replace").decode()
+    return redact(text)[:_LONGEST]
+
+
+def _public(raw: Any) -> Any:
+    """Return the value without what telling keys hold, however deep they are."""
+    if isinstance(raw, Mapping):
+        return {key: _public(value) for key, value in raw.items() if not _SECRET_KEY.search(str(key))}
+    return [_public(value) for value in raw] if isinstance(raw, list | tuple) else raw

@@ -14,7 +14,7 @@ from typing import Any
 from engines.dialect import Answer, Call, Defaults, Fetch, Json
 from engines.lenient_json import NotJson, loads
 
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'(?<!\w)(\w++)="((?:[^"\\]|\\.)*)"')
 _NEUTRAL = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", *_NEUTRAL)
 

@@ -54,6 +54,25 @@ def test_differences():
     assert difference(one, one) == ()
 
 
+def test_secrets_are_left_out_however_deep_they_are():
+    shown = {"a": {"api_key": "one", "bits": 4}, "b": [{"auth_token": "two"}]}
+    assert make({"quantization": shown}, {}, {}).value("quantization") == '{"a":{"bits":4},"b":[{}]}'
+
+
+@pytest.mark.parametrize(
+    "odd", [float("nan"), float("inf"), 1 << 70, {"a": 1 << 70}, {"a": "\ud800"}, {1: {2: {3: object()}}}]
+)
+def test_what_cannot_be_compared_is_unknown(odd):
+    footprint = make({"tensor_parallel": odd}, {}, {})
+    assert footprint == make({}, {}, {})
+    assert footprint.id == make({}, {}, {}).id
+
+
+def test_a_text_has_to_be_text_and_is_looked_through_in_part():
+    assert make({"version": "1\ud800"}, {}, {}).value("version") == "1?"
+    assert make({"version": "a-" * 500_000}, {}, {}).value("version") == "a-" * 200
+
+
 def test_nothing_secret_is_kept():
     key = "sk-" + "a" * 20
     assert redact(f"http://me:secret@host/x {key} Bearer abc.def") == "http://[redacted]@host/x [redacted] [redacted]"
