@@ -256,19 +256,20 @@ def first_difference(left: str, right: str) -> int | None:
 
 
 def _choice_findings(primary: TokenStream, shadow: TokenStream, choice: ChoiceComparison) -> list[str]:
-    """Name what stands beside the tokens. Text and calls of a reply that was cut off are not findings."""
+    """Name what stands beside the tokens. Text and calls of a reply that was cut off are not findings, nor calls that a limit left no room for."""
     if "cut" in (ended(primary), ended(shadow)):
         return []
-    findings = [*found.tool_call_findings(primary, shadow)]
-    if choice.diverged:
-        return findings
-    if choice.censored == "stop_string":
-        return [*findings, found.STOP_HANDLING]
     if choice.by_text:
         left, right = comparable_texts(primary, shadow)
         to_the_end = left == right
     else:
         to_the_end = len(primary.tokens) == len(shadow.tokens)
+    limited = choice.censored == "max_tokens" and not to_the_end
+    findings = [] if limited else [*found.tool_call_findings(primary, shadow)]
+    if choice.diverged:
+        return findings
+    if choice.censored == "stop_string":
+        return [*findings, found.STOP_HANDLING]
     if choice.identical or to_the_end:
         return [*findings, *found.same_tokens_findings(primary, shadow)]
     return [*findings, found.OUTPUT_LENGTH]

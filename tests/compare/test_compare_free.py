@@ -259,6 +259,17 @@ def test_tool_calls_are_compared_after_canonicalisation():
     assert free(calling("f", '{"a":'), calling("f", '{"a":')).findings == ()
 
 
+def test_a_limit_that_leaves_no_room_for_a_call_makes_no_other_call():
+    calls = (ToolCall("f", '{"a":1}'),)
+    by_token = words(*"abcd", finish="tool_calls", tool_calls=calls, text="ab"), words(*"ab", finish="length")
+    by_text = text("ab", "tool_calls", tool_calls=calls), text("ab", "length")
+    for mine, its in (by_token, by_text, by_token[::-1], by_text[::-1]):
+        comparison = free(mine, its)
+        assert (comparison.outcome, comparison.findings) == ("censored", ("output_length",))
+    reached = free(words(*"ab", finish="tool_calls", tool_calls=calls, text=""), words(*"ab", finish="length"))
+    assert "tool_call_name" in reached.findings  # both went as far: it is the parser
+
+
 # Text alone.
 
 
