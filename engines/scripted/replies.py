@@ -1,7 +1,8 @@
 """Scripted replies: which token a script wants next, given only the ids so far.
 
-House rules. Pure. A reply begins where the template opens the assistant's turn, or, in a bare completion, right after the rule's own text; as long as
-what follows is the beginning of the rule's tokens, the next of them is wanted. So the model stays a function of its context, and scoring agrees.
+House rules. Pure. A reply begins where a template opens the assistant's turn (the script's or the planted one: ids that are given may be of either), or,
+in a bare completion, right after the rule's own text; as long as what follows is the beginning of the rule's tokens, the next of them is wanted. So the
+model stays a function of its context, and scoring agrees.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ class Replies:
     """All rules of a script; the first whose text the prompt holds applies."""
 
     words: Table
-    open: Ids
+    opens: tuple[Ids, ...]
     rules: tuple[_Rule, ...]
 
     def next(self, context: Ids) -> Wanted | None:
         """Return what a rule wants after these ids, None where none applies or the reply has left its path."""
         if not self.rules:
             return None
-        start = _after_last(context, self.open)
+        start = max((at for opened in self.opens if (at := _after_last(context, opened)) is not None), default=None)
         prompt = self.words.decode(context if start is None else context[:start])
         for rule in self.rules:
             if rule.after in prompt:
@@ -55,9 +56,9 @@ class Replies:
 def wanted_replies(script: Script) -> Replies:
     """Compile the rules of a script."""
     words = table(script.vocabulary)
-    opened = words.encode(template_of(script).open, special=True)
+    opens = tuple(words.encode(one, special=True) for one in {script.template.open, template_of(script).open})
     rules = tuple(_Rule(one.after, words.encode(one.after), _tokens(one, words)) for one in script.replies)
-    return Replies(words, opened, rules)
+    return Replies(words, opens, rules)
 
 
 def _step(rule: _Rule, said: Ids) -> Wanted | None:

@@ -46,6 +46,11 @@ def reasons(counted: Mapping[str, int]) -> list[str]:
     return [f"{_IN_WORDS.get(reason) or inert(reason, 40)} {n:,}" for reason, n in ordered]
 
 
+def times(count: int) -> str:
+    """Say how often: ``once``, ``3 times``."""
+    return "once" if count == 1 else f"{count:,} times"
+
+
 def within(edges: Sequence[float] | None) -> str:
     """Return " (95 %: 0 to 5)", nothing without an interval."""
     return "" if edges is None else f" (95 %: {number(edges[0])} to {number(edges[1])})"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proxy.ledger.cells import Numbers, number, reasons, within
+from proxy.ledger.cells import Numbers, number, reasons, times, within
 from proxy.ledger.inert import inert
 
 _NO_FLOOR = "there is no noise floor, and a difference may be the engine's own noise"
@@ -94,7 +94,7 @@ def _same(free: Numbers) -> str:
 
 
 def _left(free: Numbers) -> str:
-    """Return what qualifies "the same": replies cut short, and replies compared as text."""
+    """Return what qualifies "the same": replies cut short, replies compared as text, and those that could not be compared though they are no draws."""
     parts: list[str] = []
     if free["censored"]:
         parts.append(f"{free['censored']:,} more as far as both went")
@@ -102,6 +102,8 @@ def _left(free: Numbers) -> str:
         parts.append(f"{free['measured']:,} gave numbers, whose distance is below")
     if free["by_text"]:
         parts.append(f"{free['by_text']:,} of the {free['requests']:,} compared as text alone")
+    if untold := sum(count for reason, count in free["incomparable"].items() if reason != "sampled"):
+        parts.append(f"{untold:,} more could not be compared")
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -156,8 +158,13 @@ def _flips(forced: Numbers) -> str:
 
 
 def _explained(one: Numbers) -> list[str]:
-    grave = [finding for finding in one["findings"] if finding["severity"] == "explains"]
-    if not grave:
-        return []
-    names = ", ".join(f"{inert(finding['finding'])} ({finding['count']:,} times)" for finding in grave)
-    return [f"Found for {inert(one['name'], 60)}, and enough to explain what differs after it: {names}; see below."]
+    said = []
+    for severity, weight in (
+        ("explains", "and enough to explain what differs after it"),
+        ("functional", "in what a client sees, whatever the tokens say"),
+    ):
+        found = [finding for finding in one["findings"] if finding["severity"] == severity]
+        names = ", ".join(f"{inert(finding['finding'])} ({times(finding['count'])})" for finding in found)
+        if found:
+            said.append(f"Found for {inert(one['name'], 60)}, {weight}: {names}; see below.")
+    return said

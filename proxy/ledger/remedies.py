@@ -103,7 +103,7 @@ ADVICE: dict[str, Advice] = {
     "tool_call_name": Advice(
         "other tools are called, or in another order",
         "functional",
-        "The arms call other tools: use the same tool parser and chat template.",
+        "The arms call other tools, or one calls none: use the same tool parser and chat template, then look at the flips.",
     ),
     "tool_call_arguments": Advice(
         "other arguments after JSON canonicalisation (order of keys and blanks do not count)",

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from proxy.ledger import rows
-from proxy.ledger.cells import ABSENT, Numbers, number, several
+from proxy.ledger.cells import ABSENT, Numbers, number, several, times
 from proxy.ledger.inert import inert
 from proxy.ledger.opening import not_compared, opening
 from proxy.ledger.remedies import evidence_line
@@ -158,7 +158,7 @@ def _remarks(shadow: Numbers, console: Console) -> None:
         seen = f" [{inert(evidence_line(one['evidence']), 300)}]" if one.get("evidence") else ""
         console.print(
             Text(
-                f"{name}: {inert(one['finding'])} ({severity}), {one['count']:,} times{seen}. {inert(one['remedy'], 600)}"
+                f"{name}: {inert(one['finding'])} ({severity}), {times(one['count'])}{seen}. {inert(one['remedy'], 600)}"
             )
         )
     if (verdict := shadow.get("verdict")) is not None:

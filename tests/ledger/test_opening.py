@@ -89,9 +89,20 @@ def test_without_a_control_there_is_no_floor():
 
 def test_what_explains_later_differences_is_said_at_once():
     found = {"finding": "prompt_tokens", "severity": "explains", "count": 3, "remedy": "Mend it."}
-    mild = {"finding": "output_length", "severity": "functional", "count": 3, "remedy": "Look."}
+    mild = {"finding": "output_length", "severity": "functional", "count": 1, "remedy": "Look."}
     said = opening(report(shadow("f32", "candidate", {"free": free(13, 32)}, (found, mild)), QUIET))
-    assert said[2] == "Found for f32, and enough to explain what differs after it: prompt_tokens (3 times); see below."
+    assert said[2:] == [
+        "Found for f32, and enough to explain what differs after it: prompt_tokens (3 times); see below.",
+        "Found for f32, in what a client sees, whatever the tokens say: output_length (once); see below.",
+    ]
+
+
+def test_what_could_not_be_compared_is_said_beside_what_is_the_same():
+    lost = {"prompt_tokens": 24, "no_reply": 1, "sampled": 3}
+    said = opening(report(shadow("f32", "candidate", {"free": free(6, 6, incomparable=lost)}), QUIET))
+    assert said[0].startswith(
+        "f32 (candidate) answered 6 of 6 greedy requests as the primary did (25 more could not be compared); control"
+    )
 
 
 def test_nothing_is_said_of_nothing():

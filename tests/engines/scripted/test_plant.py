@@ -10,9 +10,11 @@ import pytest
 
 from engines.dialect import Call, Endpoint
 from engines.registry import dialect
+from engines.scripted.model import Toy
+from engines.scripted.render import ids_of
 from engines.scripted.script import Script
 from proxy.compare.token_stream import Channel, TokenStream
-from tests.engines.scripted.playing import PATHS, engine, fetching, request, script
+from tests.engines.scripted.playing import PATHS, engine, fetching, greedy, request, script
 
 #: One rule that thinks, speaks and calls.
 RULE = {
@@ -35,6 +37,20 @@ def said(played: Script, name: str = "vllm", endpoint: Endpoint = Endpoint.CHAT,
 
 def planted(**differences: Any) -> Script:
     return script(replies=[RULE], differences=differences)
+
+
+def test_a_planted_template_is_no_other_model_for_given_ids() -> None:
+    asked = [{"role": "user", "content": "weather"}]
+    mine, theirs = script(replies=[RULE]), planted(template={"turn": "[{role}] {content}\n", "open": "[a] "})
+    given = ids_of(mine, asked, None)
+    assert (
+        greedy(Toy(theirs), given, 60)
+        == greedy(Toy(mine), given, 60)
+        == greedy(Toy(theirs), ids_of(theirs, asked, None), 60)
+    )
+    said = (*given, *greedy(Toy(mine), given, 60))
+    for upto in range(len(given), len(said)):
+        assert Toy(theirs).logits(said[:upto]) == Toy(mine).logits(said[:upto])
 
 
 def values(stream: TokenStream) -> list[float | None]:
