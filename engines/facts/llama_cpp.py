@@ -18,7 +18,7 @@ async def read(fetch: Fetch, facts: Facts) -> None:
     facts.probed["version"] = props.get("build_info")
     facts.probed["model"] = last_part(props.get("model_path")) or facts.probed["model"]
     kind = props.get("model_ftype")
-    if isinstance(kind, str):
+    if isinstance(kind, str) and kind.strip():
         plain = {"F32": "fp32", "F16": "fp16", "BF16": "bf16"}.get(kind.split()[-1].upper())
         facts.probed["quantization"] = "unquantized" if plain else kind
         facts.probed["dtype"] = plain

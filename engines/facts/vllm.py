@@ -25,7 +25,7 @@ async def read(fetch: Fetch, facts: Facts) -> None:
         return
     model, parallel = part(config, "model_config"), part(config, "parallel_config")
     facts.probed |= {
-        "dtype": str(model.get("dtype") or "").removeprefix("torch."),
+        "dtype": dtype.removeprefix("torch.") if isinstance(dtype := model.get("dtype"), str) else None,
         "quantization": model.get("quantization"),
         "revision": model.get("revision"),
         "logprob_mode": _mode(model.get("logprobs_mode")),

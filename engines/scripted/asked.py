@@ -21,6 +21,7 @@ Ids = tuple[int, ...]
 
 _MOST_PROMPTS = 64
 _MOST_CHOICES = 16
+_MOST_BIAS = 1e9  # llama.cpp's ``false``
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def sampling_of(script: Script, habits: Habits, body: Json) -> Sampling:
 
 
 def _bias(given: Any) -> dict[int, float]:
-    wrong = Refused("logit_bias: an object of token ids and numbers is required", param="logit_bias")
+    wrong = Refused("logit_bias: an object of token ids and numbers up to 10^9 is required", param="logit_bias")
     if not isinstance(given, dict):
         if given:
             raise wrong
@@ -122,6 +123,8 @@ def _bias(given: Any) -> dict[int, float]:
     read: dict[int, float] = {}
     for key, value in given.items():
         if not str(key).isdecimal() or isinstance(value, bool) or not isinstance(value, int | float):
+            raise wrong
+        if not -_MOST_BIAS <= value <= _MOST_BIAS:
             raise wrong
         read[int(key)] = float(value)
     return read

@@ -121,7 +121,7 @@ def _float32(values: Sequence[float]) -> tuple[float, ...]:
 
 
 def _key(name: bytes, seed: int, context: Ids) -> bytes:
-    packed = struct.pack(f"<q{len(context)}I", seed, *context)
+    packed = struct.pack(f"<Q{len(context)}I", seed % (1 << 64), *context)
     return hashlib.blake2b(packed, digest_size=32, person=name).digest()
 
 

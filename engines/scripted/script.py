@@ -14,6 +14,7 @@ Seconds = Annotated[float, Meta(ge=0, le=3600)]
 Count = Annotated[int, Meta(ge=0, le=1 << 20)]
 Positive = Annotated[int, Meta(ge=1, le=1 << 20)]
 Value = Annotated[float, Meta(ge=0, le=100)]
+Seed = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
 class Vocabulary(Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,7 +36,7 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
 class Toy(Struct, frozen=True, forbid_unknown_fields=True):
     """The toy model: equal ``seed`` is an equal model; ``spread`` is the mean gap of its best two logits; ``length`` the mean length of its replies."""
 
-    seed: int = 0
+    seed: Seed = 0
     spread: Annotated[float, Meta(ge=0.01, le=10)] = 2.0
     length: Positive = 40
 
@@ -81,7 +82,7 @@ class Differences(Struct, frozen=True, forbid_unknown_fields=True):
     """What is wrong with this engine, one switch each; all off is a healthy one."""
 
     noise: Value = 0.0
-    noise_seed: int = 1
+    noise_seed: Seed = 1
     noise_from: Count = 0
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     ties: Literal["lowest", "highest", "random"] = "lowest"

@@ -83,7 +83,12 @@ def problems(script: Script) -> list[str]:
 
 def _template(where: str, template: Template) -> list[str]:
     try:
-        fields = {field for _, field, _, _ in string.Formatter().parse(template.turn) if field is not None}
+        # With what a format or a conversion adds, a field is another.
+        fields = {
+            f"{field}{spec}{conversion or ''}"
+            for _, field, spec, conversion in string.Formatter().parse(template.turn)
+            if field is not None
+        }
     except ValueError as broken:
         return [f"{where}.turn: {broken}: write braces that are meant as text twice"]
     if fields != {"role", "content"}:

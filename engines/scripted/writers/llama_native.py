@@ -82,7 +82,7 @@ def _bias(engine: Engine, listed: list[Any]) -> Json:
     """Read pairs of an id or a text and a value; ``false`` forbids a token."""
     found: Json = {}
     for pair in listed:
-        if not (isinstance(pair, list) and len(pair) == 2):
+        if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], bool | int | float)):
             raise Refused("logit_bias: pairs of a token and a value are required")
         ids = engine.toy.table.encode(pair[0]) if isinstance(pair[0], str) else (pair[0],)
         for token in ids:

@@ -72,6 +72,11 @@ def test_llama_cpp_unquantized(scripted):
     )
 
 
+def test_a_format_that_is_blank_is_unknown(scripted):
+    facts = collect(scripted({"/props": {"model_ftype": " ", "build_info": "b1"}}), "llama_cpp", {})
+    assert ("dtype" in facts.probed, facts.probed["version"]) == (False, "b1")
+
+
 def test_the_reference_engine(scripted):
     info = {
         "dtype": "float32",

@@ -79,7 +79,7 @@ ATOMS = st.one_of(
     st.booleans(),
     st.integers(-3, 400),
     st.floats(-2, 3),
-    st.sampled_from(["", "x", "the people", "🎉", "toy"]),
+    st.sampled_from(["", "x", "the people", "🎉", "toy", 1e308, -1e308, (1 << 63) - 1, 1 << 63, -(1 << 63)]),
 )
 VALUES = st.recursive(
     ATOMS,

@@ -183,6 +183,19 @@ def test_bias_and_cuts_of_a_request_are_honoured() -> None:
     assert _ids({"top_k": 1, "temperature": 1.0}) == _ids({})
 
 
+@pytest.mark.parametrize("bias", [{"7": 1e10}, {"7": -1e308}, {"7": "1"}, {"x": 1}])
+def test_a_bias_that_is_no_number_a_logit_can_take_is_refused(bias: dict[str, Any]) -> None:
+    body = request(Endpoint.CHAT) | {"logit_bias": bias}
+    assert got("vllm", PATHS[Endpoint.CHAT], body).status == 400
+    pairs = [[int(key) if key.isdecimal() else key, [value]] for key, value in bias.items()]
+    assert got("llama_cpp", "/completion", {"prompt": "x", "logit_bias": pairs}).status == 400
+
+
+def test_every_seed_of_64_bits_is_one() -> None:
+    sampled = {"temperature": 1.0, "max_tokens": 3}
+    assert _ids({**sampled, "seed": (1 << 63) - 1}) == _ids({**sampled, "seed": (1 << 63) - 1})
+
+
 def _ids(more: dict[str, Any]) -> list[int]:
     body = {"model": "toy", "prompt": "to be", "max_tokens": 8, "temperature": 0, "return_token_ids": True, **more}
     found: list[int] = value("vllm", PATHS[Endpoint.COMPLETIONS], body)["choices"][0]["token_ids"]
