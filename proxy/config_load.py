@@ -11,6 +11,7 @@ import difflib
 import ipaddress
 import re
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ import yaml
 
 from proxy.config import (
     Config,
+    Declared,
     Drift,
     Limits,
     Match,
@@ -289,6 +291,17 @@ def _check_secret(value: str | None, key: str) -> None:
         )
 
 
+def _check_declared(declared: Declared, key: str) -> None:
+    """Refuse numbers that are none and texts that cannot be written: an engine could neither be compared by them nor asked for them."""
+    for name, value in declared.items():
+        if isinstance(value, str):
+            fits = value.isascii() or value == value.encode("utf-8", "replace").decode()
+        else:
+            fits = isfinite(value) and abs(value) < 1 << 63
+        if not fits:
+            raise ConfigError(f"{key}.{name} = {quoted(value)}: give a finite number of at most 64 bits, or text")
+
+
 def _is_ourselves(url: str, listen: tuple[str, int]) -> bool:
     """Whether a URL leads to the address that clients are listened for on, as far as it can be told without asking a name server."""
     parts = urlsplit(url)
@@ -307,12 +320,14 @@ def checked(config: Config) -> Config:
 def _check(config: Config) -> None:
     check_url(config.primary.url, "primary.url")
     _check_secret(config.primary.api_key, "primary.api_key")
+    _check_declared(config.primary.declare, "primary.declare")
     _check_secret(config.admin_token, "admin_token")
     _check_secret(config.sampling.salt, "sampling.salt")
     names: set[str] = set()
     for number, shadow in enumerate(config.shadows):
         check_url(shadow.url, f"shadows[{number}].url")
         _check_secret(shadow.api_key, f"shadows[{number}].api_key")
+        _check_declared(shadow.declare, f"shadows[{number}].declare")
         if shadow.name in names or shadow.name == "primary":
             raise ConfigError(f"shadows[{number}].name: {shadow.name!r} is taken; give each shadow its own name")
         names.add(shadow.name)

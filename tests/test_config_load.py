@@ -239,6 +239,17 @@ def test_files_that_are_no_configuration(tmp_path: Path, text: str, expected: st
     assert expected in str(caught.value)
 
 
+@pytest.mark.parametrize("value", [".nan", ".inf", "-.inf", "99999999999999999999", '"\\ud800"'])
+def test_what_no_stack_can_be_is_not_declared(tmp_path, value):
+    text = f"primary: {{url: 'http://a'}}\nshadows: [{{name: s, url: 'http://b', declare: {{top_k: {value}}}}}]\n"
+    with pytest.raises(
+        ConfigError, match=r"^shadows\[0\]\.declare\.top_k = .*: give a finite number of at most 64 bits"
+    ):
+        load(write(tmp_path, text), {}, {})
+    with pytest.raises(ConfigError, match=r"^primary\.declare\.gpu = "):
+        load(write(tmp_path, f"primary: {{url: 'http://a', declare: {{gpu: {value}}}}}\n"), {}, {})
+
+
 def test_an_alias_says_a_part_again(tmp_path: Path) -> None:
     text = "primary: {url: 'http://a', declare: &same {gpu: H200}}\nshadows: [{name: s, url: 'http://b', declare: *same}]\n"
     assert load(write(tmp_path, text), {}, {}).shadows[0].declare == {"gpu": "H200"}
@@ -270,7 +281,7 @@ def test_every_time_and_size_of_the_model_takes_units() -> None:
                 walk(inner, f"{here}[0]." if str(text).startswith("tuple") else f"{here}.")
 
     walk(Config, "")
-    assert len(seen) == 10
+    assert len(seen) == 11
 
 
 @given(
