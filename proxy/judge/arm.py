@@ -58,7 +58,7 @@ class Arm:
     """One engine.
 
     ``dialect`` is None until it has been probed; ``reply_bytes`` bounds a decoded reply, ``alternatives`` what may be asked for a position
-    (None: as many as the dialect allows). ``changed``: since when its footprint is another one than before (Unix seconds; 0: always the
+    (None: as many as the dialect allows; 0: it gives text only). ``changed``: since when its footprint is another one than before (Unix seconds; 0: always the
     same); ``away``: since when it has not been there and not been looked at again, None while it is there.
     """
 

@@ -46,7 +46,8 @@ def beforehand(asked: Asked, primary: Arm, arm: Arm, mode: Mode) -> tuple[str | 
         modes = primary.logprob_mode, "raw"  # nothing is drawn in scoring, so nothing is scaled for it
     reason = values_incomparable(*modes, unfiltered=asked.unprocessed(primary.defaults))
     if reason is not None:
-        if modes != ("unknown", "unknown"):
+        text_only = 0 in (primary.alternatives, arm.alternatives)  # no values, so none of another kind
+        if modes != ("unknown", "unknown") and not text_only:
             noted.append(Found(LOGPROB_MODE, {"primary": modes[0], "shadow": modes[1]}))
     elif (doubted := arm.doubts.get(mode)) is not None:
         reason, left = doubted

@@ -161,7 +161,8 @@ def advice(finding: str, evidence: Evidence | None = None, arms: Mapping[str, En
     guilty = (evidence or {}).get("arm")
     hints = []
     for arm, engine in (arms or {}).items():
-        option = knob(finding, engine.dialect) if guilty in (None, arm) else ""
+        right = finding == "logprob_mode" and (evidence or {}).get(arm) == "raw"  # what every option sets
+        option = knob(finding, engine.dialect) if guilty in (None, arm) and not right else ""
         if option:
             kind = "" if engine.name == engine.dialect else f" ({engine.dialect})"
             hints.append(f"On {engine.name}{kind}: {option}.")

@@ -125,6 +125,14 @@ def test_modes(modes: tuple[str, str], reason: str | None, named: bool) -> None:
     assert [one.evidence for one in known.noted] == ([{"primary": modes[0], "shadow": modes[1]}] if named else [])
 
 
+def test_an_arm_that_gives_text_only_has_no_values_of_another_kind() -> None:
+    silent = arm(WARM, "unknown")
+    silent.alternatives = 0
+    for pair in ((arm(WARM), silent), (silent, arm(WARM))):
+        reason, known = beforehand(request(), *pair, Mode.FREE)
+        assert (reason, known.noted) == ("logprob_mode", ())
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

@@ -70,6 +70,15 @@ def test_the_remedy_names_the_engine_and_its_option():
     assert advice("prompt_template", {}, {"shadow": Engine("x", "")}).remedy == ADVICE["prompt_template"].remedy
 
 
+def test_an_arm_that_reports_raw_values_already_has_nothing_to_change():
+    arms = {"primary": Engine("primary", "vllm"), "shadow": Engine("cand", "sglang")}
+    said = advice("logprob_mode", {"primary": "raw", "shadow": "processed"}, arms).remedy
+    assert said.endswith(
+        "set the same mode on both. On cand (sglang): SGLANG_RETURN_ORIGINAL_LOGPROB=1 in its environment."
+    )
+    assert "On primary (vllm): --logprobs-mode raw_logprobs." in advice("logprob_mode", {"seen": "scaled"}, arms).remedy
+
+
 def test_defaults_that_were_made_explicit_explain_nothing_any_more():
     assert advice("sampling_defaults", {"neutralised": True}).severity == "notice"
     assert advice("sampling_defaults", {"neutralised": False}).severity == "explains"
