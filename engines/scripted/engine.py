@@ -22,6 +22,8 @@ from engines.scripted.script import Script
 
 Json = dict[str, Any]
 
+_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+
 
 @dataclass(frozen=True, slots=True)
 class Engine:
@@ -30,6 +32,11 @@ class Engine:
     script: Script
     toy: Toy
     started: int
+
+    @property
+    def dtype(self) -> str:
+        """The number format it tells, where it tells one: that of its logits."""
+        return _DTYPES[self.script.differences.precision]
 
     def said(self, asked: Asked, prompt: tuple[int, ...], choice: int, *, stream: bool = False) -> Iterator[Step]:
         """Say one choice, rows as this engine reports them."""

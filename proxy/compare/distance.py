@@ -132,4 +132,6 @@ def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
     yy = fsum((q - means[1]) ** 2 for _, q in pairs)
     if not xx or not yy:
         return None
+    if all(p == q for p, q in pairs):
+        return 1.0  # the quotient of its roots may be one bit less, and would be shown as a difference
     return fsum((p - means[0]) * (q - means[1]) for p, q in pairs) / sqrt(xx) / sqrt(yy)

@@ -1,4 +1,5 @@
 import math
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -96,6 +97,13 @@ def test_an_arm_held_against_itself_is_at_no_distance(values):
 @given(st.floats(-50.0, 50.0))
 def test_k3_is_never_negative(d):
     assert distance.k3(d) >= 0.0
+
+
+def test_equal_values_correlate_to_the_last_bit():
+    draw = random.Random(1)
+    for _ in range(20):  # the fourth of these would come out as 0.9999999999999998 otherwise
+        values = [-draw.expovariate(1) for _ in range(50)]
+        assert distance.correlation([(value, value) for value in values]) == 1.0
 
 
 def test_correlation_needs_two_pairs_and_variance_on_both_sides():

@@ -109,9 +109,7 @@ def _generate(engine: Engine, query: Query) -> Whole:
 
 
 def _metrics(engine: Engine, _: Query) -> Whole:
-    labels = (
-        f'dtype="float32",enable_prefix_caching="False",quant_policy="0",session_len="{engine.script.context}",tp="1"'
-    )
+    labels = f'dtype="{engine.dtype}",enable_prefix_caching="False",quant_policy="0",session_len="{engine.script.context}",tp="1"'
     return Whole(f"# TYPE lmdeploy:backend_config_info gauge\nlmdeploy:backend_config_info{{{labels}}} 1.0\n")
 
 

@@ -40,7 +40,7 @@ def _server_info(engine: Engine, _: Query) -> Whole:
     script = engine.script
     sampling = sampling_of(script, HABITS, {})
     defaults = {name: getattr(sampling, name) for name in ("temperature", "top_p", "top_k", "min_p")}
-    shown: Json = {"engine": "parhelion-reference", "model": script.model, "dtype": "float32", "device": "cpu"}
+    shown: Json = {"engine": "parhelion-reference", "model": script.model, "dtype": engine.dtype, "device": "cpu"}
     shown |= {"max_model_len": script.context, "vocabulary": len(engine.toy.table), "served_model_name": script.model}
     return Whole({**shown, "sampling_defaults": {**defaults, "repetition_penalty": 1.0}})
 

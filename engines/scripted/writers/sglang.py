@@ -175,7 +175,7 @@ def _server_info(engine: Engine, _: Query) -> Whole:
     script = engine.script
     template = template_of(script)
     shown: Json = {"model_path": script.model, "served_model_name": script.model, "tokenizer_path": script.model}
-    shown |= {"dtype": "float32", "quantization": None, "kv_cache_dtype": "auto", "context_length": script.context}
+    shown |= {"dtype": engine.dtype, "quantization": None, "kv_cache_dtype": "auto", "context_length": script.context}
     shown |= {"attention_backend": "torch_native", "sampling_backend": "pytorch", "disable_radix_cache": False}
     shown |= {"tp_size": 1, "pp_size": 1, "dp_size": 1, "random_seed": engine.started, "port": 0, "host": "127.0.0.1"}
     shown |= {"enable_deterministic_inference": False, "enable_fp32_lm_head": False, "chunked_prefill_size": -1}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engines.footprint import Fact, Origin
 from engines.probe import Probe, probe
 from engines.registry import dialect
 from engines.scripted.writers.registry import NAMES
@@ -81,6 +82,12 @@ def test_no_secret_of_an_engine_gets_into_its_footprint() -> None:
         found = asyncio.run(probe(fetching(name, played), dialect(name)))
         assert "sk-secret" not in str(found.footprint.as_json()), name
         assert "sk-secret" not in str(found.findings)
+
+
+@pytest.mark.parametrize("name", ["sglang", "reference", "lmdeploy"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_an_engine_tells_the_number_format_it_computes_in(name: str, precision: str) -> None:
+    assert probed(name, precision=precision).footprint.fact("dtype") == Fact(precision, Origin.PROBED)
 
 
 def test_an_engine_restarted_with_other_flags_has_another_footprint() -> None:
