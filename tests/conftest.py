@@ -22,6 +22,7 @@ ENGINES = (
     "tests/engines/test_launch.py",
     "tests/engines/test_llama_live.py",
     "tests/engines/test_probe_live.py",
+    "tests/engines/test_transformers_live.py",
     "tests/engines/test_vllm_live.py",
     "tests/engines/test_weights_gguf.py",
     "tests/fidelity/test_inject_live.py",
