@@ -51,6 +51,8 @@ class Forcing:
         """Settle one shadow's forced mode."""
         arm = shadow.arm
         try:
+            if arm.dialect is not None and not _scores(shadow):  # whether or not the tokens are known
+                raise Impossible("no_forced_scoring")
             tokens = self.tokens
             if tokens is None or not all(choice.has_ids or not choice.tokens for choice in tokens.reply.choices):
                 tokens = await self._canonical_for(shadow)
@@ -84,7 +86,7 @@ class Forcing:
             return self._scored_by_control
         if shadow.arm.dialect is None:
             raise Impossible("shadow_unready", shed=True)
-        if shadow.arm.dialect.score is None or not shadow.arm.forced:
+        if not _scores(shadow):
             raise Impossible("no_forced_scoring")
         prompts = await self._prompt_ids(shadow)
         per_prompt = max(1, len(outputs) // max(1, len(prompts)))
@@ -206,6 +208,11 @@ async def _tokenise(by: ShadowArm, case: Case, choice: TokenStream) -> tuple[int
     if again != choice.text:
         raise Impossible("text_not_canonical")
     return ids
+
+
+def _scores(shadow: ShadowArm) -> bool:
+    dialect = shadow.arm.dialect
+    return dialect is not None and dialect.score is not None and shadow.arm.forced
 
 
 def _reference(choice: TokenStream, ids: tuple[int, ...], rows: tuple[Scored, ...]) -> TokenStream:

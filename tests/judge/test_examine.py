@@ -205,10 +205,11 @@ def test_without_control_and_rescoring_only_the_text_is_known() -> None:
     async def test(bench: Bench) -> None:
         examined = await bench.ask(CHAT)
         free = of(examined, "candidate", Mode.FREE).comparison
-        assert free.source is Source.TEXT
-        assert free.outcome == "identical"
+        assert (free.source, free.outcome) == (Source.TEXT, "identical")
         assert len(bench.toys["primary"].requests) == 1
         assert reason(examined, "candidate", Mode.FORCED) == "no_primary_tokens"
+        bench.examiner.shadows[0].arm.forced = False  # then the tokens would not help
+        assert reason(await bench.ask(CHAT), "candidate", Mode.FORCED) == "no_forced_scoring"
 
     run(test, control=False)
 
