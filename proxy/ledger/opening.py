@@ -18,14 +18,17 @@ def opening(report: Numbers) -> list[str]:
     """Return the sentences: for each candidate its answers, what of them noise can explain, its scores, and what was found."""
     shadows = report["shadows"]
     if not shadows:
-        return ["No shadow is configured, and none is recorded."]
+        part = "--since" in report.get("command", "")
+        return ["Nothing is recorded of this time." if part else "No shadow is configured, and none is recorded."]
     if not any(_made(shadow, mode) for shadow in shadows for mode in shadow["modes"]):
         return ["Nothing has been compared yet."]
     controls = [shadow for shadow in shadows if shadow["role"] == "control"]
     control = next((one for one in controls if _made(one, "free") or _made(one, "forced")), None)
     candidates = [shadow for shadow in shadows if shadow["role"] != "control"]
     if not any(_made(one, mode) for one in candidates for mode in one["modes"]):
-        return ["No candidate has been compared yet.", *(said for one in controls for said in _answers(one, None))]
+        changed = any(one.get("earlier") or one.get("left_out_between_stacks") for one in candidates)
+        when = "since a stack changed: what was compared before is counted below" if changed else "yet"
+        return [f"No candidate has been compared {when}.", *(said for one in controls for said in _answers(one, None))]
     return [
         *(sentence for one in candidates for sentence in _answers(one, control)),
         *_without_floor(controls, control),

@@ -107,10 +107,15 @@ def test_what_could_not_be_compared_is_said_beside_what_is_the_same():
 
 def test_nothing_is_said_of_nothing():
     assert opening(report()) == ["No shadow is configured, and none is recorded."]
+    assert opening(report() | {"command": "report --since 10s"}) == ["Nothing is recorded of this time."]
     assert opening(report(shadow("f32", "candidate", {"free": free(0, 0)}))) == ["Nothing has been compared yet."]
     alone = ["No candidate has been compared yet.", "control answered 32 of 32 greedy requests as the primary did."]
     assert opening(report(QUIET)) == alone
-    assert opening(report(shadow("f32", "candidate", {"free": free(0, 0)}), QUIET)) == alone
+    fresh = shadow("f32", "candidate", {"free": free(0, 0)})
+    assert opening(report(fresh, QUIET)) == alone
+    since = "No candidate has been compared since a stack changed: what was compared before is counted below."
+    for before in ({"left_out_between_stacks": 48}, {"earlier": [{"modes": {}}]}):
+        assert opening(report(fresh | before, QUIET)) == [since, alone[1]]
 
 
 def test_why_nothing_was_compared_is_one_line():
