@@ -81,7 +81,10 @@ def _take_event(head: Json, choices: dict[int, _Choice], value: Json) -> None:
             continue
         if key == "usage" and isinstance(item, dict):
             known, told = head.get("usage"), {name: part for name, part in item.items() if part is not None}
-            head["usage"] = {**known, **told} if isinstance(known, dict) else told
+            if isinstance(known, dict):
+                known.update(told)
+            else:
+                head["usage"] = told
         elif key == "prompt_token_ids":
             head.setdefault(key, item)
         else:

@@ -164,6 +164,12 @@ def test_continuous_usage_ends_with_the_last():
     assert read(first, last).completion_tokens == 2
 
 
+def test_usage_that_grows_is_gathered_once():
+    said = [{**delta({"content": ""}), "usage": {f"field_{number}": number}} for number in range(20_000)]
+    value, _ = merge(events(*said))
+    assert len(value["usage"]) == 20_000
+
+
 @pytest.mark.parametrize("odd", [5, [], "x", True])
 def test_usage_that_is_none_does_not_stand_in_the_way_of_what_follows(odd):
     said = [
