@@ -13,17 +13,22 @@ from proxy.compare.near_tie import Tau
 from proxy.compare.row import Row, value
 from proxy.compare.token_stream import Token
 
+#: Each of a tied set is looked for in all of the other list; an engine whose whole vocabulary is tied would cost the square of it.
+_LOOKED_UP = 64
+
 
 def pick(row: Row, token: Token, other: Row | None = None) -> Pick | None:
     """Say which member of its tied set an arm chose, by token id.
 
     None without a tie, when the chosen token is not in the set (it was sampled, or biased), when the list may have been
     cut within the set, and when an id is missing. Ids that this arm does not report are taken from the ``other`` arm's row
-    at the same position, where exactly one entry there is the same token.
+    at the same position, where exactly one entry there is the same token, and not for sets of more than ``_LOOKED_UP``.
     """
     tops = row.tops
     if len(tops) < 2 or not row.ties_whole:
         return None
+    if len(tops) > _LOOKED_UP:
+        other = None
     ids = [_id(entry, other) for entry in tops]
     mine = _id(token, other)
     known = [number for number in ids if number is not None]

@@ -82,3 +82,12 @@ def test_ids_that_an_arm_does_not_report_come_from_the_other_arms_list(make):
     nameless = bare.__class__(text="<9>", logprob=-1.0)
     assert pick(unnamed, nameless) is None
     assert pick(unnamed, nameless, row) is Pick.HIGHEST
+
+
+def test_a_tie_of_a_whole_vocabulary_is_not_looked_up_in_the_other_list(make):
+    top = [(number, -12.0) for number in range(20_000)] + [(20_000, -13.0)]
+    known = make.token(5, -12.0, top)
+    row = read_row(known)
+    entries = tuple(entry.__class__(entry.logprob, text=entry.text) for entry in row.entries)
+    assert pick(Row(entries, 20_000, 20_001), known.__class__(text="<5>", logprob=-12.0), row) is None
+    assert pick(row, known) is Pick.OTHER
