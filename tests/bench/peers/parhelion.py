@@ -41,6 +41,8 @@ def start(
 ) -> Iterator[Peer]:
     """One replica. ``awaited``: its mirrored requests are waited for; ``limits`` None have room for a closed loop, ``{}`` are the default."""
     primary, shadow = (f"{scheme}://127.0.0.1:{port}" for port in (setting.primary, setting.shadow))
+    # As of engines of which it is known, by the probe or by declaration: else values are not compared, and the judge does another work.
+    declare = {"logprob_mode": "raw"}
     whole = {
         "listen": "127.0.0.1:0",
         "admin": "127.0.0.1:0",
@@ -48,8 +50,8 @@ def start(
         "state": str(setting.folder / "state"),
         "spool": {"path": str(setting.folder / "spool")},
         "drain": 1,
-        "primary": {"url": primary, "engine": "openai", "logprobs": logprobs},
-        "shadows": [{"name": "shadow", "url": shadow, "engine": "openai", "modes": ["free"]}],
+        "primary": {"url": primary, "engine": "openai", "logprobs": logprobs, "declare": declare},
+        "shadows": [{"name": "shadow", "url": shadow, "engine": "openai", "modes": ["free"], "declare": declare}],
         "sampling": {"rate": rate},
         "limits": _ROOM if limits is None else limits,
         "records": {"url": f"sqlite:///{setting.folder / 'records.db'}"},
