@@ -35,6 +35,8 @@ _UNBOUNDED = frozenset(
 )
 #: What makes a part of a schema a document of its own: it would be looked for elsewhere, or validated by the library's own class, which charges for nothing.
 _ELSEWHERE = (b'"$id"', b'"$anchor"', b'"$schema"')
+#: A keyword within another takes some six frames of Python's thousand. Beyond those the library's tables, which are of Rust, panic instead of raising.
+_DEEPEST = 80
 _LOOK_UP = 16  # steps for following a reference
 #: Apply one schema to each element, whatever is in it.
 _EACH = frozenset({"items", "additionalItems", "additionalProperties", "contains", "propertyNames"})
@@ -53,6 +55,7 @@ class Unjudged(Exception):
 class _Budget(Struct):
     left: int
     size: int  # bytes of the value
+    depth: int = 0  # keywords under way within each other
 
 
 _budget: ContextVar[_Budget] = ContextVar("budget")
@@ -77,7 +80,9 @@ def fits(value: Any, size: int, schema: Any, *, steps: int = STEPS) -> bool | No
             return next(_validator(draft)(schema).iter_errors(value), None) is None
         finally:
             _budget.reset(before)
-    except Exception:  # noqa: BLE001 - a schema that is none makes the library raise whatever its parts raise, and is not judged
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # noqa: BLE001 - a schema that is none makes the library raise whatever its parts raise, a panic among it, and is not judged
         return None
 
 
@@ -96,9 +101,14 @@ def _validator(draft: str) -> Callable[[Any], Any]:
 def _charged(name: str, keyword: Keyword) -> Keyword:
     def checked(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:
         _spend(name, wanted, instance, schema)
-        for error in keyword(validator, wanted, instance, schema) or ():
-            _budget.get().left -= _quoted(instance)
-            yield error
+        budget = _budget.get()
+        budget.depth += 1
+        try:
+            for error in keyword(validator, wanted, instance, schema) or ():
+                budget.left -= _quoted(instance)
+                yield error
+        finally:
+            budget.depth -= 1
 
     return checked
 
@@ -119,7 +129,7 @@ def _spend(name: str, wanted: Any, instance: Any, schema: Any) -> None:
     if name in _DEEP and isinstance(instance, list | dict):
         cost += (1 + _length(wanted) + _length(instance)) * (1 + budget.size // 64)
     budget.left -= cost
-    if budget.left < 0:
+    if budget.left < 0 or budget.depth > _DEEPEST:
         raise Unjudged("steps")
 
 

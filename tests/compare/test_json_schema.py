@@ -134,6 +134,24 @@ def test_a_value_too_large_is_not_judged_and_true_and_false_are_schemas():
     assert (fits(1, 1, True), fits(1, 1, False)) == (True, False)
 
 
+def deeper(frames, schema):
+    return fits("x", 3, schema) if not frames else deeper(frames - 1, schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": ["object", "string"], "not": {"$ref": "#"}},
+        {"type": "string", "if": {"$ref": "#"}, "then": False},
+        {"type": ["string"], "allOf": [{"$ref": "#/allOf/1"}, {"type": "string", "anyOf": [{"$ref": "#"}]}]},
+    ],
+)
+def test_no_schema_comes_near_the_end_of_the_stack(schema, capfd):
+    """There the library does not raise but panic, which no ``except Exception`` stops: it would end whoever compares."""
+    assert [deeper(frames, schema) for frames in range(40)] == [None] * 40
+    assert "panicked" not in capfd.readouterr().err
+
+
 def test_a_draft_that_is_named_is_charged_for_all_the_way_down():
     tree = {"$schema": DRAFT_7, "properties": {"left": {"$ref": "#"}, "value": {"type": "integer"}}}
     assert fits({"left": {"left": {"value": 1}}}, 40, tree) is True
