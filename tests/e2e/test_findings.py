@@ -1,4 +1,4 @@
-"""Differences planted in a real engine by its own options, found under their names by ``check``'s canaries; and none between an engine and itself."""
+"""Differences planted in a real engine by its own options, found under their names by ``check``'s canaries; and none between a real engine and its like."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engines.launch import start_reference
+from engines.launch import start_llama, start_reference
 from proxy.app.canaries import ask_about, told
 from proxy.app.seen import ask_all
 from proxy.config import Config, Primary, Shadow
@@ -65,3 +65,17 @@ def test_what_is_planted_in_a_real_engine_is_found_under_its_name(reference_fp32
     assert seen["other"][0]["evidence"]["arm"] == "shadow"
     defaults = seen["other"][2]["evidence"]
     assert (defaults["temperature_shadow"], defaults["neutralised"]) == (0.25, True)
+
+
+@pytest.mark.vllm
+def test_a_real_vllm_differs_in_nothing_from_itself(vllm_bf16: str) -> None:
+    assert found(vllm_bf16, same=vllm_bf16) == {"same": []}
+
+
+@pytest.mark.llama
+def test_a_real_llama_cpp_differs_in_nothing_from_another(smollm2_q4: Path, tmp_path: Path) -> None:
+    with (
+        start_llama(smollm2_q4, alias=MODEL, log=tmp_path / "one.log") as one,
+        start_llama(smollm2_q4, alias=MODEL, log=tmp_path / "other.log") as other,
+    ):
+        assert found(one.url, same=other.url) == {"same": []}
