@@ -217,6 +217,7 @@ def _alternatives(
 ) -> list[Alternative]:
     """Read a row's list. An entry that is only a label and the chosen token itself borrows what the row knows of it.
 
+    Bytes beside a label are the label's, unless they are ``raw_bytes``.
     This is the innermost loop of all reading: the common shapes (a finite float; a label with its own bytes or none) are recognised in
     line, everything else by the functions that say what is meant.
     """
