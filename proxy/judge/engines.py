@@ -53,6 +53,7 @@ class Engines:
             for one in config.shadows
         )
         self._every = config.recheck
+        self._failed: set[str] = set()  # those whose first probe has failed
         self.stacks: Stacks = Stacks(ledger, metrics, self.shadows) if before is None else before.stacks
         self.stacks.shadows = self.shadows
         if before is None:
@@ -77,6 +78,10 @@ class Engines:
     def known(self) -> bool:
         """Whether every engine has been found out about."""
         return all(arm.dialect is not None for _, arm in self.made.values())
+
+    def tried(self) -> bool:
+        """Whether every engine has been found out about, or has failed to answer once."""
+        return all(arm.dialect is not None or name in self._failed for name, (_, arm) in self.made.items())
 
     async def watch(self) -> None:
         """Find out about every engine, each at its own pace, and look again whether it is still the same stack; for ever."""
@@ -147,6 +152,7 @@ class Engines:
                 arm.dialect = found
                 logs.say(logger, logging.INFO, "engine_known", arm=arm.name, engine=found.name, footprint=arm.footprint)
                 return
+            self._failed.add(arm.name)
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 

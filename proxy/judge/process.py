@@ -144,13 +144,13 @@ class Judge:
     async def _begin(self) -> None:
         """Take nothing until the engines are known, some seconds after a start: what comes before that could not be compared, and waits.
 
-        But for ever for none, and for a shadow not long once the primary is known: its absence is to be counted.
+        But for ever for none, and for a shadow not long once the primary is known, nor for one that has failed to answer: its absence is to be counted.
         """
         until = time.monotonic() + _ENGINES
         while self.engines.primary.dialect is None and time.monotonic() < until:  # noqa: ASYNC110 - as below
             await asyncio.sleep(_LATER)
         until = time.monotonic() + _SHADOWS
-        while not self.engines.known() and time.monotonic() < until:  # noqa: ASYNC110 - as below
+        while not self.engines.tried() and time.monotonic() < until:  # noqa: ASYNC110 - as below
             await asyncio.sleep(_LATER)
         self.pipeline.holding = False
         self.pipeline.pull()

@@ -173,7 +173,7 @@ def joined(events):
     """Neighbours of one shape as one event: a server that is faster than its socket puts several tokens into one."""
     found = []
     for event in events:
-        if found and shape(found[-1]) == shape(event):
+        if found and shape(found[-1]["choices"]) == shape(event["choices"]):  # the last names the system beside them
             found[-1] = merged(found[-1], event)
         else:
             found.append(event)
@@ -193,7 +193,8 @@ def merged(one, other, key=""):
     """Rows one after the other, the text of a delta too; all else is said again in each event."""
     match one, other:
         case dict(), dict():
-            return {name: merged(item, other[name], name) for name, item in one.items()}
+            both = {name: merged(item, other[name], name) if name in other else item for name, item in one.items()}
+            return both | {name: item for name, item in other.items() if name not in one}
         case [dict() as first, *_], [dict() as second, *_] if key == "choices":
             return [merged(first, second)]
         case list(), list():

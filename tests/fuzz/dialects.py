@@ -45,7 +45,9 @@ def sound(reply: Reply) -> None:
         assert choice.count is None or choice.count >= 0
         for token in choice.tokens:
             assert token.id is None or (isinstance(token.id, int) and token.id >= 0)
-            assert token.logprob is None or LISTED[0] < token.logprob <= LISTED[1]  # logits are kept, to be known as such
+            assert (
+                token.logprob is None or LISTED[0] < token.logprob <= LISTED[1]
+            )  # logits are kept, to be known as such
             places = [one.logprob for one in token.top]
             assert all(math.isfinite(one) for one in places)
             assert places == sorted(places, reverse=True)
