@@ -170,23 +170,19 @@ def settled(value, number=lambda value: pytest.approx(value, abs=0.2)):  # bf16 
 
 
 def joined(events):
-    """Neighbours of one shape as one event: a server that is faster than its socket puts several tokens into one."""
+    """Neighbours that say the same kind of thing as one event: a server that is faster than its socket puts several tokens into one."""
     found = []
     for event in events:
-        if found and shape(found[-1]["choices"]) == shape(event["choices"]):  # the last names the system beside them
+        if found and event["choices"] and kind(found[-1]) == kind(event):
             found[-1] = merged(found[-1], event)
         else:
             found.append(event)
     return found
 
 
-def shape(value):
-    """The keys in their order, however deep; of a list that of its first, for rows come in any number."""
-    if isinstance(value, dict):
-        return [(key, shape(item)) for key, item in value.items()]
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return [shape(value[0])]
-    return "leaf"
+def kind(event):
+    """What the choices bring; an end, and the system's name, come beside the last tokens or alone."""
+    return [(list(choice.get("delta", ())), choice["logprobs"] is None) for choice in event["choices"]]
 
 
 def merged(one, other, key=""):
