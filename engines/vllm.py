@@ -48,10 +48,14 @@ def _with_ids(endpoint: Endpoint, client: Json, shaped: Json) -> Json:
 
 
 def strip(endpoint: Endpoint, client: Json, value: Json) -> Json | None:
-    """Null what ``inject`` added, and drop an event that is there for the ids alone."""
+    """Null what ``inject`` added, and drop an event that is there for the ids alone.
+
+    A token that a parser gives no delta for has an event of its own where the client asked for logprobs (seen in 0.32), else none.
+    """
     choices = choices_of(value)
     if client.get("return_token_ids") is not True:
-        if choices and all(_only_ids(choice) for choice in choices):
+        rows = asked_alternatives(endpoint, client) is not None and any(choice.get("logprobs") for choice in choices)
+        if choices and not rows and all(_only_ids(choice) for choice in choices):
             return None
         for holder in (value, *choices):
             for field in ("token_ids", "prompt_token_ids"):

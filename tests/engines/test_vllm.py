@@ -32,6 +32,22 @@ def test_a_stream_stays_a_stream_and_inject_asks_for_no_usage():
     assert body == {"stream": True}
 
 
+def test_a_token_without_a_delta_is_the_clients_where_it_asked_for_logprobs():
+    def event():
+        row = {"token": "", "logprob": -0.5, "bytes": [], "top_logprobs": []}
+        choice = {"index": 0, "delta": {}, "logprobs": {"content": [row]}, "finish_reason": None, "token_ids": [7]}
+        return {"id": "c", "choices": [choice]}
+
+    body = {"model": "m", "messages": [], "stream": True}
+    assert DIALECT.strip(CHAT, body, event()) is None
+    kept = DIALECT.strip(CHAT, {**body, "logprobs": True, "top_logprobs": 3}, event())
+    assert kept["choices"][0]["logprobs"] == event()["choices"][0]["logprobs"]
+    assert kept["choices"][0]["token_ids"] is None
+    without = event()
+    without["choices"][0]["logprobs"] = None
+    assert DIALECT.strip(CHAT, {**body, "logprobs": True, "top_logprobs": 3}, without) is None
+
+
 def test_cache_salt():
     assert cache_salt({"model": "m"}, "x") == {"model": "m", "cache_salt": "x"}
 
