@@ -49,14 +49,15 @@ def _stream(answer: Answer, *, columns: bool = False) -> tuple[Json, str | None]
         return found
     events, error = plain_events(shorter), None
     if events is None:
-        events, error = _any_events(shorter)
+        events, error = any_events(shorter)
     value, merge_error = merge(events)
     if not value["choices"] and merge_error == "no_choices" and body.lstrip().startswith(b"{"):
         return _object(answer)  # JSON under a stream's content type, as some front ends send their errors
     return value, error or merge_error
 
 
-def _any_events(body: bytes) -> tuple[list[Event], str | None]:
+def any_events(body: bytes) -> tuple[list[Event], str | None]:
+    """Read server-sent events as they are framed; those before one that is too large, and then ``too_large``."""
     reader = SseReader()
     events: list[Event] = []
     try:

@@ -10,10 +10,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from engines.body import is_stream
+from engines.body import any_events, is_stream
 from engines.dialect import Answer, Json
 from engines.lenient_json import NotJson, loads
-from proxy.compare.sse import Event, SseReader, SseTooLarge, plain_events
+from proxy.compare.sse import plain_events
 
 _DONE = b"[DONE]"
 
@@ -57,7 +57,7 @@ def is_error(value: Json) -> bool:
 def _stream(body: bytes) -> Parsed:
     events, error = plain_events(body), None
     if events is None:
-        events, error = _any_events(body)
+        events, error = any_events(body)
     objects: list[Json] = []
     for event in events:
         if not event.dispatched or event.data == _DONE:
@@ -76,17 +76,6 @@ def _stream(body: bytes) -> Parsed:
     if not objects and error is None and body.lstrip().startswith(b"{"):
         return _whole(body)  # JSON under a stream's content type, as some front ends send their errors
     return Parsed(events=tuple(objects), error=error)
-
-
-def _any_events(body: bytes) -> tuple[list[Event], str | None]:
-    reader = SseReader()
-    events: list[Event] = []
-    try:
-        events += reader.feed(body)
-        events += reader.finish()
-    except SseTooLarge:
-        return events, "too_large"
-    return events, None
 
 
 def record(value: Any) -> Json:
