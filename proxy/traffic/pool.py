@@ -2,13 +2,17 @@
 
 House rules. A connection carries one exchange at a time. An idle connection is let go before engines' servers close theirs: with no
 ``Keep-Alive: timeout`` from the peer after 4 s, since uvicorn (vLLM, SGLang) and cpp-httplib (llama.cpp) close after 5 s; reusing one in
-the moment of its closing would cost a client an error.
+the moment of its closing would cost a client an error, for a POST is never sent twice.
+
+llama.cpp closes every connection behind a chunked reply, at once and against its own ``Keep-Alive: timeout=5``. So a connection rests for
+``_REST`` after such a reply until a few of its like have outlived theirs: meanwhile others, or new ones, carry the requests.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from proxy.traffic.connecting import connected
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 _IDLE = 4.0
 _LONGEST_IDLE = 60.0
 _MARGIN = 1.0
+_REST = 0.25  # seconds; llama.cpp's close comes within one millisecond
+_PROVEN = 3  # connections that outlived their rest: the peer keeps what it says it keeps
 
 
 class Pool:
@@ -44,12 +50,19 @@ class Pool:
         self._all: set[PrimarySide] = set()
         self._connecting: dict[Relay, asyncio.Task[None]] = {}
         self._retired = False
+        self._outlived = 0  # connections in a row that outlived their rest
 
     def serve(self, relay: Relay) -> None:
         """Attach a connection to the relay: an idle one now, or a new one soon."""
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.usable(self.deadlines.now):
+        idle, now = self._idle, monotonic()
+        for place in range(len(idle) - 1, -1, -1):
+            connection = idle[place]
+            if now < connection.rests_until and self._outlived < _PROVEN:
+                continue
+            del idle[place]
+            if connection.usable(now):
+                if 0.0 < connection.rests_until <= now:
+                    self._outlived += 1
                 connection.serve(relay)
                 return
             connection.close()
@@ -65,13 +78,18 @@ class Pool:
         if task is not None:
             task.cancel()
 
-    def give_back(self, connection: PrimarySide, patience: float | None) -> None:
-        """Keep a connection whose exchange is over; ``patience`` is the peer's own Keep-Alive timeout in seconds, None when not stated."""
+    def give_back(self, connection: PrimarySide, patience: float | None, clock: float, *, chunked: bool) -> None:
+        """Keep a connection whose exchange was over at ``clock``, with a ``chunked`` reply or another.
+
+        ``patience`` is the peer's own Keep-Alive timeout in seconds, None when not stated.
+        """
         span = _IDLE if patience is None else min(patience - _MARGIN, _LONGEST_IDLE)
         if self._retired or span <= 0:
             connection.close()
             return
-        connection.deadline = self.deadlines.now + span
+        connection.deadline = clock + span
+        connection.idle_from = clock
+        connection.rests_until = clock + _REST if chunked else 0.0
         self._idle.append(connection)
 
     def opened(self, connection: PrimarySide) -> None:
@@ -80,6 +98,8 @@ class Pool:
 
     def lost(self, connection: PrimarySide) -> None:
         """Note that a connection is closed."""
+        if monotonic() < connection.rests_until:
+            self._outlived = 0
         self._all.discard(connection)
         self.forget(connection)
 

@@ -7,9 +7,11 @@ last reply was not whole, clean and kept alive by the peer is never used again.
 from __future__ import annotations
 
 import asyncio
+import select
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
+from proxy.traffic.reply_head import Framing
 from proxy.traffic.reply_reader import ReplyReader
 from proxy.traffic.writing import write
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from proxy.traffic.relay import Relay
 
 _HIGH_WATER = 64 << 10
-
+_LONG = 0.25  # seconds; beyond it an idle connection is asked about before it is used, which costs a system call
 
 #: One for the process: what a read brings is copied out before the next. libuv's own reads are four times as large, and a slow client's
 #: connection would hold one of them, in pieces that take nearly as much again.
@@ -35,6 +37,8 @@ class PrimarySide(asyncio.BufferedProtocol):
         self._reader = ReplyReader()
         self._slice = -1
         self.deadline = float("inf")
+        self.idle_from = 0.0
+        self.rests_until = 0.0  # the pool's: see there; 0 while in use
         self.reused = False
         self._held = False  # not read for now
         self.blocked = False  # what was written waits for the peer to read
@@ -46,13 +50,20 @@ class PrimarySide(asyncio.BufferedProtocol):
         return self._reader.silent
 
     def usable(self, now: float) -> bool:
-        """Tell whether an idle connection may carry another request."""
-        return self._transport is not None and not self._transport.is_closing() and now < self.deadline
+        """Tell whether an idle connection may carry another request, by the loop's knowledge or, after a while, by the system's.
+
+        A close that has come and is yet to be read would cost the next client its request.
+        """
+        transport = self._transport
+        if transport is None or transport.is_closing() or now >= self.deadline:
+            return False
+        return now - self.idle_from < _LONG or not _readable(transport.get_extra_info("socket").fileno())
 
     def serve(self, relay: Relay) -> None:
         """Carry one exchange from now on."""
         self._relay = relay
         self.deadline = float("inf")
+        self.rests_until = 0.0
         self._reader.begin(relay.method, offered=relay.websocket)
         relay.attached(self)
 
@@ -167,7 +178,7 @@ class PrimarySide(asyncio.BufferedProtocol):
             self.reused = True
             if self._held:
                 self.resume_reading()
-            self._pool.give_back(self, reader.head.patience)
+            self._pool.give_back(self, reader.head.patience, clock, chunked=reader.head.framing is Framing.CHUNKED)
         else:
             self.abort()
         relay.reply_over(clock)
@@ -180,3 +191,10 @@ class PrimarySide(asyncio.BufferedProtocol):
             relay.reply_over(monotonic())
         else:
             relay.primary_lost(self)
+
+
+def _readable(descriptor: int) -> bool:
+    """Tell whether something has come: of an idle connection only its end, or what nobody asked for."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))

@@ -100,8 +100,9 @@ def same(one: Any, other: Any, within: float) -> bool:
 
 
 def counts(front: Front) -> dict[tuple[str, str], float]:
-    """Of the mirror's counters: ``(name, mode)``, with mode empty where a counter has none."""
+    """Of the mirror's counters, at rest: ``(name, mode)``, with mode empty where a counter has none."""
     proxy = front.proxy
+    until(lambda: proxy.open_work() == 0, 150, "the settling")
     found = {(name, ""): proxy.metric(f"parhelion_{name}_total") for name in ("received", "sampled", "not_sampled")}
     for mode in front.modes:
         for name in ("compared", "incomparable", "shed"):
@@ -113,7 +114,6 @@ def counted(front: Front, before: dict[tuple[str, str], float], calls: int, *, c
     """See that the mirror has counted ``calls`` sampled ones, each exactly once a mode, and compared at least ``compared`` of them."""
     proxy = front.proxy
     until(lambda: proxy.metric("parhelion_sampled_total") - before["sampled", ""] >= calls, 30, "the sampling")
-    until(lambda: proxy.open_work() == 0, 150, "the settling")
     since = {key: value - before[key] for key, value in counts(front).items()}
     print(f"\nmirror: {calls} calls, {since}")
     assert since["sampled", ""] == calls, since
