@@ -15,12 +15,14 @@ from tests.running import parhelion
 
 
 @contextmanager
-def _front(directory: Path, engine: str, shadow: str, *modes: str, within: float = 0.0) -> Iterator[Front]:
+def _front(
+    directory: Path, engine: str, shadow: str, *modes: str, within: float = 0.0, lumps: bool = False
+) -> Iterator[Front]:
     """All sampled. Without the forced mode the primary is asked nothing on the mirror's account, so that its own batches stay the client's."""
     arm = {"name": "shadow", "url": shadow, "modes": list(modes)}
     with parhelion(directory, engine, [arm]) as proxy:
         proxy.wait_known(["primary", "shadow"], 120)
-        yield Front(engine, proxy, "shadow", modes, within)
+        yield Front(engine, proxy, "shadow", modes, within, lumps)
 
 
 @pytest.fixture(scope="package")
@@ -41,7 +43,7 @@ def llama(llama_embedding: str, reference_fp32: str, tmp_path_factory: pytest.Te
 @pytest.fixture(scope="package")
 def vllm(vllm_fp32: str, reference_fp32: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     """vLLM answers; the reference engine is the shadow."""
-    with _front(tmp_path_factory.mktemp("front"), vllm_fp32, reference_fp32, "free", within=1e-4) as front:
+    with _front(tmp_path_factory.mktemp("front"), vllm_fp32, reference_fp32, "free", within=1e-4, lumps=True) as front:
         yield front
 
 

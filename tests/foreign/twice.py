@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.demo.proxy_process import ProxyProcess
+from tests.foreign.joined import joined
 from tests.running import until
 
 HERE = Path(__file__).parent
@@ -35,7 +36,7 @@ class Front:
     """An engine and the proxy before it, which mirrors everything to ``shadow`` in these ``modes``.
 
     ``within``: how far the engine's own numbers may be from one call to the next. Nothing for one that takes requests one by one; vLLM puts those that
-    come together into a batch, and the last digits depend on who was in it.
+    come together into a batch, and the last digits depend on who was in it. ``lumps``: a late engine puts several tokens into one event.
     """
 
     engine: str
@@ -43,6 +44,7 @@ class Front:
     shadow: str
     modes: tuple[str, ...]
     within: float = 0.0
+    lumps: bool = False
 
 
 def run(command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> str:
@@ -63,8 +65,8 @@ def run(command: Sequence[str | Path], environment: Mapping[str, str] | None = N
 def results(command: Sequence[str | Path], front: Front, environment: Mapping[str, str] | None = None) -> list[Any]:
     """Direct and through: what a client script prints, for each of the two URLs, on its last line."""
     said = run([*command, front.engine, front.proxy.clients], environment)
-    direct, through = json.loads(said.splitlines()[-1])
-    return [steady(direct), steady(through)]
+    both = [steady(one) for one in json.loads(said.splitlines()[-1])]
+    return [joined(one) for one in both] if front.lumps else both
 
 
 def steady(value: Any) -> Any:
