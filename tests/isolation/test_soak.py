@@ -25,9 +25,8 @@ BUDGET = {
 }
 ALLOWANCE = 64 * MIB
 #: What a process may hold at rest beyond the most it held at rest in the first half of the rounds. A judge is killed in most rounds: what its latest life
-#: holds goes by how full its queue was, of which the allocator keeps some. That a judge does not grow while it lives is row 11. A traffic process may hold
-#: 2 % more, and never less than one arena: CPython takes and gives back its memory by 1 MiB.
-SLACK = {"traffic": lambda start: max(start // 50, MIB), "judge": lambda _: LIMITS["queue_bytes"]}
+#: holds goes by how full its queue was, of which the allocator keeps some. That a judge does not grow while it lives is row 11.
+SLACK = {"traffic": lambda start: start // 50, "judge": lambda _: LIMITS["queue_bytes"]}
 LENGTHS = [
     pytest.param(120.0, marks=pytest.mark.slow, id="short"),
     pytest.param(1800.0, marks=[pytest.mark.soak, pytest.mark.timeout(2700)], id="long"),

@@ -151,3 +151,20 @@ def test_a_primary_behind_tls_is_verified(
                 assert (got.status, got.body, got.whole) == (200, b"ab", True)
 
     uvloop.run(main())
+
+
+def test_a_connection_behind_tls_is_used_again_after_a_pause(
+    certificate: tuple[str, str], state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", certificate[0])
+
+    async def main() -> None:
+        async with Engine(always(reply(b"ok")), tls=context) as engine, proxied(engine.url, state) as proxy:
+            for _ in range(2):
+                assert parse(await ask(proxy.address, post(b"{}"))).body == b"ok"
+                await asyncio.sleep(0.3)
+            assert engine.connections == 1
+
+    uvloop.run(main())
