@@ -15,6 +15,7 @@ from typing import cast
 from proxy.counters import Counters, Slot
 from proxy.exchange import Exchange
 from proxy.traffic.connecting import connected
+from proxy.traffic.heap import Heap
 from proxy.traffic.wire import PREFIX, Hello, encode, encode_frame, prefix
 
 _BATCH = 256 << 10
@@ -96,6 +97,7 @@ class Handoff:
         self._retry = _FIRST_RETRY
         self._gathering: asyncio.TimerHandle | None = None
         self._closed = False
+        self._heap = Heap()
 
     def now(self) -> float:
         """Read the loop's clock."""
@@ -131,6 +133,7 @@ class Handoff:
     def tick(self, now: float) -> None:
         """Connect when there is no connection and the time has come; leave a hung judge. Called by the coarse timer."""
         self._let_go()
+        self._heap.holds(self._held + self._queued + self._unacknowledged)
         line = self._line
         if line is None:
             if self._connecting is None and now >= self._retry_at and not self._closed:

@@ -69,13 +69,16 @@ class Mishaps:
         await asyncio.to_thread(self._shadow.become, "well")
 
     async def _judge(self, longest_stop: float) -> None:
-        pid = await asyncio.to_thread(self._processes.pid, "judge")
-        if self._chance.random() < 0.3:
-            os.kill(pid, signal.SIGKILL)
+        """A judge that was killed while the disk is full cannot begin again before that has ended: then there is none, or one that dies under our hands."""
+        pid = await asyncio.to_thread(self._processes.find, "judge")
+        if not pid:
             return
-        os.kill(pid, signal.SIGSTOP)
-        await asyncio.sleep(self._chance.uniform(0.2, longest_stop))
         with contextlib.suppress(ProcessLookupError):
+            if self._chance.random() < 0.3:
+                os.kill(pid, signal.SIGKILL)
+                return
+            os.kill(pid, signal.SIGSTOP)
+            await asyncio.sleep(self._chance.uniform(0.2, longest_stop))
             os.kill(pid, signal.SIGCONT)
 
     async def _clients(self) -> None:

@@ -138,13 +138,14 @@ class Processes:
 
         def look() -> bool:
             nonlocal found
-            found = self._find(role)
+            found = self.find(role)
             return found > 1
 
         until(look, 20, f"a {role} process")
         return found
 
-    def _find(self, role: str) -> int:
+    def find(self, role: str) -> int:
+        """The child with this role, 0 while there is none."""
         try:
             children = Path(f"/proc/{self.supervisor}/task/{self.supervisor}/children").read_text().split()
         except OSError:

@@ -1,0 +1,35 @@
+"""Memory given back to the system once a backlog has drained.
+
+What waited for the judge were thousands of buffers of every size, and other things were allocated between them: the C library keeps the pages that they
+leave. ``malloc_trim(3)`` gives them back; it is glibc's, and elsewhere nothing is done.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+_LARGE = 1 << 20  # bytes; what a smaller backlog leaves is not worth the walk through the heap
+
+
+def _of_the_library() -> Callable[[int], object]:
+    try:
+        trim: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError):
+        return lambda _: None
+    return trim
+
+
+class Heap:
+    """Watches a backlog in bytes."""
+
+    def __init__(self) -> None:
+        self._trim = _of_the_library()
+        self._most = 0
+
+    def holds(self, backlog: int) -> None:
+        """Note the backlog; when a large one is gone, give back what it took: a walk of about 1 ms behind 16 MiB, 10 ms behind 256."""
+        self._most = max(self._most, backlog)
+        if not backlog and self._most >= _LARGE:
+            self._most = 0
+            self._trim(0)
