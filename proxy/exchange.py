@@ -31,7 +31,8 @@ class Exchange(Struct, frozen=True, array_like=True):
     bytes after transfer decoding with the microseconds since ``started`` at which each arrived. ``target`` is the raw
     path, without its query. ``injected`` says that the primary was asked for logprobs on our account (``request_body`` is still
     what the client sent, ``pieces`` what the primary answered before stripping). ``offered`` says that it was counted as
-    offered, not as sampled: a sampling rule or key needs the body, and the judge settles it. Header names are lower-cased;
+    offered, not as sampled: a sampling rule or key needs the body, and the judge settles it. ``request_whole`` is False where the exchange
+    ended before its request did (an early refusal, a client that left), so that ``request_body`` is a part of one. Header names are lower-cased;
     ``x-parhelion-key`` stands for the value of the sampling header as a keyed hash.
     """
 
@@ -53,3 +54,4 @@ class Exchange(Struct, frozen=True, array_like=True):
     in_flight: int = 0
     version: int = WIRE_VERSION
     offered: bool = False
+    request_whole: bool = True

@@ -67,13 +67,16 @@ class Examiner:
 
     def mirror(self, exchange: Exchange, then: Callable[[Mirrored], None]) -> None:
         """Ask every shadow that answers on its own; ``then`` is told once all have (at once where none is asked)."""
+        if exchange.ended is Ended.NO_REPLY and self.primary.away is None:
+            self.primary.away = time.time()
+        if not exchange.request_whole:
+            then(Mirrored(exchange, reason=_unusable(exchange) or "request_cut"))
+            return
         try:
             asked = read_request(exchange, self.inflated)
         except Unreadable as error:
             then(Mirrored(exchange, reason=error.reason))
             return
-        if exchange.ended is Ended.NO_REPLY and self.primary.away is None:
-            self.primary.away = time.time()
         reason, dialect = _unusable(exchange) or asked.out_of_scope(), self.primary.dialect
         if reason is not None or dialect is None:
             then(Mirrored(exchange, asked, reason or "primary_unknown"))

@@ -109,7 +109,7 @@ class Capture:
             self._settle()
             self._counters.add(slot)
 
-    def close(self, ended: Ended, clock: float) -> None:
+    def close(self, ended: Ended, clock: float, *, request_whole: bool = True) -> None:
         """Hand the exchange over, now that it has ended. Ignored when it was shed before."""
         if not self.open:
             return
@@ -117,6 +117,7 @@ class Capture:
             self._number, self.incarnation, self._started, self.u, self.method, self._target, self._request_headers,
             b"".join(self._request), self.status, self.response_headers, tuple(self._pieces), self.head_us,
             self._micros(clock), ended, self.injected, self.in_flight, offered=self.offered,
+            request_whole=request_whole,
         )  # fmt: skip
         self._settle()
         self._handoff.offer(exchange)

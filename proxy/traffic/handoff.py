@@ -144,6 +144,8 @@ class Handoff:
     async def close(self, seconds: float) -> None:
         """Give what waits up to ``seconds`` to leave, then close; the rest is counted as shed."""
         end = self.now() + seconds
+        if self._queue and self._line is None:
+            await self._connect_now()
         while (self._queue or self._sent) and self._line is not None and self.now() < end:
             self._flush()
             await asyncio.sleep(0.005)
@@ -162,6 +164,12 @@ class Handoff:
             await self._line.end(end - self.now())
         self._sent.clear()
         self._counters.slots[_QUEUED_BYTES] = self._unacknowledged = 0
+
+    async def _connect_now(self) -> None:
+        """Try once, without waiting for the next try's time: a judge that has just begun to listen may not have been tried since."""
+        if self._connecting is None:
+            self._connecting = self._loop.create_task(self._connect())
+        await self._connecting
 
     async def _connect(self) -> None:
         line = _Line(self)

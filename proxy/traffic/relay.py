@@ -393,5 +393,5 @@ class Relay:
         if self._stream:
             service.counters.add(Slot.OPEN_STREAMS, -1)
         if self._capture is not None:
-            self._capture.close(ended, clock)
+            self._capture.close(ended, clock, request_whole=self.request_sent)
         service.counters.finished(self._known.route.index, code, clock - self._began)

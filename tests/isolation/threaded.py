@@ -40,7 +40,8 @@ def threaded(behaviour: Behaviour) -> Iterator[Engine]:
 def change(engine: Engine, behaviour: Behaviour) -> None:
     """Behave otherwise from now on; connections that still know the behaviour of before are closed."""
     engine.behaviour = behaviour
-    for task in list(engine._tasks):
+    before = set(engine._tasks)  # whoever connects from now on knows the new one, and may stay
+    for task in before:
         task.get_loop().call_soon_threadsafe(task.cancel)
-    until(lambda: not engine.open)
+    until(lambda: not before & engine._tasks, what="the end of the connections of before")
     time.sleep(0.2)  # until the peers have seen it

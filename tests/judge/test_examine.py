@@ -24,12 +24,8 @@ from proxy.judge.settle import Policy
 from proxy.traffic.shadow_client import Client
 from tests.toy import Server, Toy
 
-CHAT = {
-    "model": "toy",
-    "messages": [{"role": "user", "content": "Tell me about halos, the sun's."}],
-    "max_tokens": 24,
-    "temperature": 0,
-}
+TALK = [{"role": "user", "content": "Tell me about halos, the sun's."}]
+CHAT = {"model": "toy", "messages": TALK, "max_tokens": 24, "temperature": 0}
 
 
 @asynccontextmanager
@@ -305,6 +301,9 @@ def test_another_chat_template_is_a_finding_and_no_divergence() -> None:
         ({"status": 500}, "primary_error"),
         ({"pieces": ((1, b"<html>"),)}, "primary_error"),
         ({"request_body": b"{"}, "request_not_json"),
+        ({"request_body": b"{", "request_whole": False, "status": 401}, "primary_error"),
+        ({"request_body": b"{", "request_whole": False, "ended": Ended.CLIENT_GONE}, "client_gone"),
+        ({"request_body": b"", "request_whole": False}, "request_cut"),
         ({"target": "/classify"}, "endpoint"),
         ({"request_body": b'{"prompt": "x", "echo": true}', "target": "/v1/completions"}, "echo"),
         ({"request_body": b'{"prompt": "x", "suffix": "y"}', "target": "/v1/completions"}, "infill"),

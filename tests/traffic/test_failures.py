@@ -330,11 +330,18 @@ def test_an_early_reply_is_passed_and_the_connection_ends(state: Path) -> None:
             while await connection.read_raw():
                 pass
 
-        async with Engine(behave) as engine, proxied(engine.url, state) as proxy, Wire(proxy.address) as wire:
+        async with (
+            judging(state) as judge,
+            Engine(behave) as engine,
+            proxied(engine.url, state) as proxy,
+            Wire(proxy.address) as wire,
+        ):
             await wire.send(post(b"", close=False).replace(b"Length: 0", b"Length: 1000000") + b"x" * 1000)
             raw = await wire.rest()
             assert parse(raw).status == 413
             assert b"Connection: close" in raw
             await eventually(lambda: not engine.open)
+            [exchange] = await judge.until(1)
+            assert (exchange.status, exchange.ended, exchange.request_whole) == (413, Ended.COMPLETE, False)
 
     uvloop.run(main())

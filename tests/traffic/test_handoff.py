@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def test_an_exchange_is_what_passed(state: Path) -> None:
             )
             [exchange] = await judge.until(1)
             assert exchange.incarnation == proxy.incarnation
+            assert exchange.request_whole
             assert exchange.id == f"{proxy.incarnation}-1"
             assert (exchange.method, exchange.target) == ("POST", "/v1/chat/completions")
             assert exchange.request_body == b'{"m":1}'
@@ -181,6 +183,18 @@ async def _requests(proxy: Proxy, count: int, body: bytes = b"{}") -> None:
     async with asyncio.TaskGroup() as group:
         for _ in range(count):
             group.create_task(ask(proxy.address, post(body)))
+
+
+def test_a_judge_that_began_to_listen_between_two_tries_gets_what_waits_at_the_end(state: Path) -> None:
+    async def main() -> None:
+        async with AsyncExitStack() as last, Engine(always(reply(b"r"))) as engine:
+            async with proxied(engine.url, state) as proxy:
+                await asyncio.sleep(2.0)  # by now it tries once a second
+                await _requests(proxy, 3)
+                judge = await last.enter_async_context(judging(state))
+            assert len(judge.exchanges) == 3
+
+    uvloop.run(main())
 
 
 def test_without_a_judge_what_waits_is_bounded_and_goes_when_one_comes(state: Path) -> None:
