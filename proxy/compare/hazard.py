@@ -8,27 +8,33 @@ it, and no interval is ever a point.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
-from math import exp, factorial, hypot, log
-from struct import unpack
+from math import hypot, log
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from proxy.compare.quantile import quantile
+from proxy.compare.resample import REPLICATES, lanes, replicates, weights
 
-REPLICATES = 512
+__all__ = [
+    "CONFIDENCE",
+    "ENOUGH_CONVERSATIONS",
+    "REPLICATES",
+    "Exposure",
+    "Intervals",
+    "bound",
+    "intervals",
+    "per_thousand",
+    "weights",
+]
+
 #: Share of replicates inside the interval.
 CONFIDENCE = 0.95
 #: Fewer conversations than this resample to almost nothing but themselves.
 ENOUGH_CONVERSATIONS = 10
 
 _TAIL = (1.0 - CONFIDENCE) / 2
-_PER_DIGEST = 32  # 64 bytes, two each
-#: Upper edges of the cumulative Poisson(1) distribution: a bootstrap weight is how many of them a uniform number passes.
-_POISSON = tuple(sum(exp(-1.0) / factorial(k) for k in range(upto + 1)) for upto in range(8))
 
 Edges = tuple[float, float]
 
@@ -62,17 +68,6 @@ class _Sum(Struct):
 def per_thousand(events: float, exposed: float) -> float | None:
     """Return events per 1,000 exposed tokens, None without exposure."""
     return 1000.0 * events / exposed if exposed else None
-
-
-def weights(conversation: str) -> list[int]:
-    """Return a conversation's ``REPLICATES`` bootstrap weights, Poisson with mean 1 (the bootstrap of a stream)."""
-    found: list[int] = []
-    for block in range(REPLICATES // _PER_DIGEST):
-        digest = blake2b(f"{block}:{conversation}".encode(), digest_size=64).digest()
-        for number in unpack(f"<{_PER_DIGEST}H", digest):
-            uniform = (number + 0.5) / 65536.0
-            found.append(bisect_left(_POISSON, uniform))
-    return found
 
 
 def intervals(arm: Iterable[Exposure], control: Iterable[Exposure] = ()) -> Intervals:
@@ -126,12 +121,13 @@ def _replicates(arm: Mapping[str, _Sum]) -> list[float] | None:
     """Return the arm's hazard in each replicate; None without events, with too few conversations, or where one has no exposure."""
     if len(arm) < ENOUGH_CONVERSATIONS or not any(one.events for one in arm.values()):
         return None
-    events, exposed = [0] * REPLICATES, [0] * REPLICATES
+    events = exposed = 0
     for conversation, one in arm.items():
-        for replicate, weight in enumerate(weights(conversation)):
-            events[replicate] += weight * one.events
-            exposed[replicate] += weight * one.exposed
-    hazards = [per_thousand(*pair) for pair in zip(events, exposed, strict=True)]
+        weight = lanes(conversation)
+        exposed += weight * one.exposed
+        if one.events:
+            events += weight * one.events
+    hazards = [per_thousand(*pair) for pair in zip(replicates(events), replicates(exposed), strict=True)]
     known = [hazard for hazard in hazards if hazard is not None]
     return known if len(known) == REPLICATES else None
 
