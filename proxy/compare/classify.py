@@ -15,6 +15,8 @@ from proxy.compare.token_stream import Token
 
 #: Each of a tied set is looked for in all of the other list; an engine whose whole vocabulary is tied would cost the square of it.
 _LOOKED_UP = 64
+#: Tied sets are of two tokens, rarely three; the ids of a larger one are not worth their place in a record.
+_KEPT = 8
 
 
 def pick(row: Row, token: Token, other: Row | None = None) -> Pick | None:
@@ -24,19 +26,25 @@ def pick(row: Row, token: Token, other: Row | None = None) -> Pick | None:
     cut within the set, and when an id is missing. Ids that this arm does not report are taken from the ``other`` arm's row
     at the same position, where exactly one entry there is the same token, and not for sets of more than ``_LOOKED_UP``.
     """
+    known = _tied_ids(row, other)
+    mine = _id(token, None if len(known) > _LOOKED_UP else other)
+    if mine is None or mine not in known:
+        return None
+    if mine == known[0]:
+        return Pick.LOWEST
+    return Pick.HIGHEST if mine == known[-1] else Pick.OTHER
+
+
+def _tied_ids(row: Row, other: Row | None) -> list[int]:
+    """Return the ids of the tied set, ascending; empty without a tie, where one is missing, and where the list may end within the set."""
     tops = row.tops
     if len(tops) < 2 or not row.ties_whole:
-        return None
+        return []
     if len(tops) > _LOOKED_UP:
         other = None
     ids = [_id(entry, other) for entry in tops]
-    mine = _id(token, other)
     known = [number for number in ids if number is not None]
-    if mine is None or len(known) < len(ids) or mine not in known:
-        return None
-    if mine == min(known):
-        return Pick.LOWEST
-    return Pick.HIGHEST if mine == max(known) else Pick.OTHER
+    return sorted(known) if len(known) == len(ids) else []
 
 
 def _id(token: Named, other: Row | None) -> int | None:
@@ -46,10 +54,13 @@ def _id(token: Named, other: Row | None) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def tie(index: int, arm: str, row: Row, picked: Pick | None) -> Tie | None:
-    """Return the exact tie at the top of an arm's list, if there is one."""
+def tie(index: int, arm: str, row: Row, picked: Pick | None, other: Row | None = None) -> Tie | None:
+    """Return the exact tie at the top of an arm's list, if there is one; ids that it lacks as in ``pick``."""
     size = len(row.tops)
-    return Tie(index=index, arm=arm, size=size, pick=picked) if size > 1 else None
+    if size < 2:
+        return None
+    ids = tuple(_tied_ids(row, other)) if size <= _KEPT else ()
+    return Tie(index=index, arm=arm, size=size, pick=picked, ids=ids)
 
 
 def classify(

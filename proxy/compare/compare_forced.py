@@ -119,7 +119,7 @@ def _choice(
                 flips.append(classify(index, heads, rows, tau, picks=(picked, None), chose=False))
         logprob = None if rows[1].chosen is None else theirs.logprob
         positions.append(measure(index, token, rows, logprob, agree=agree, comparable=comparable))
-        seen = tie(index, "primary", rows[0], picked), tie(index, "shadow", rows[1], None)
+        seen = tie(index, "primary", rows[0], picked, rows[1]), tie(index, "shadow", rows[1], None, rows[0])
         ties += [one for one in seen if one is not None]
     return ChoiceComparison(
         index=stream.index,

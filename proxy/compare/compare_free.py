@@ -211,8 +211,8 @@ def _ties(index: int, tokens: tuple[Token, Token], rows: tuple[Row, Row]) -> lis
     if not rows[0].tied and not rows[1].tied:
         return []
     seen = (
-        tie(index, "primary", rows[0], pick(rows[0], tokens[0], rows[1])),
-        tie(index, "shadow", rows[1], pick(rows[1], tokens[1], rows[0])),
+        tie(index, "primary", rows[0], pick(rows[0], tokens[0], rows[1]), rows[1]),
+        tie(index, "shadow", rows[1], pick(rows[1], tokens[1], rows[0]), rows[0]),
     )
     return [one for one in seen if one is not None]
 

@@ -120,13 +120,15 @@ class Tie(Struct, frozen=True):
 
     ``arm`` is "primary" or "shadow"; ``size`` how many listed tokens share the top logprob; ``pick`` which of them the
     arm chose (None in forced mode for the shadow, which shows belief and not choice, for sampled output, wherever ids
-    are missing, and where the list may have been cut in the middle of the tied set).
+    are missing, and where the list may have been cut in the middle of the tied set). ``ids`` are the tied tokens', ascending; empty where they
+    are not all known, or too many to keep.
     """
 
     index: int
     arm: str
     size: int
     pick: Pick | None = None
+    ids: tuple[int, ...] = ()
 
 
 class OutputShape(Struct, frozen=True):

@@ -24,6 +24,12 @@ from proxy.traffic.sample import conversation_key
 #: Reasons that are findings too: what was found before anything could be compared.
 _SAYS = {"shadow_error": ("transport_errors",), "prompt_tokens": ("prompt_tokens",)}
 
+#: What a body may say without changing what the model reads or picks, but for how far it goes on. What is not known stays in: then a repeat is missed, none is invented.
+_BESIDE = frozenset({
+    "stream", "stream_options", "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "cache_salt", "request_id", "priority", "seed", "n",
+    "max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict", "logprobs", "top_logprobs", "return_token_ids", "return_tokens_as_token_ids",
+})  # fmt: skip
+
 
 class Outcome(Struct, frozen=True):
     """What came of one shadow in one mode: a comparison, or the reason why there is none.
@@ -116,6 +122,7 @@ def _record(
         cached_tokens=primary.cached_tokens if primary else None,
         content=content,
         conversation=conversation(exchange, asked, context.policy.salt),
+        prompt=prompt(asked, context.policy.salt),
     )
 
 
@@ -126,6 +133,14 @@ def conversation(exchange: Exchange, asked: Asked, salt: bytes) -> str:
     ).encode() or asked.model.encode() + b"\0" + conversation_key(asked.body)
     secret = hashlib.blake2b(salt, digest_size=32, person=b"conversation").digest()
     return hashlib.blake2b(key, digest_size=12, key=secret).hexdigest()
+
+
+def prompt(asked: Asked, salt: bytes) -> str:
+    """A keyed hash of what is asked of which model: requests that share it would be answered alike by an engine that always does the same."""
+    body = {name: value for name, value in asked.body.items() if name not in _BESIDE and value is not None}
+    said = orjson.dumps([asked.endpoint.value, body], option=orjson.OPT_SORT_KEYS)
+    secret = hashlib.blake2b(salt, digest_size=32, person=b"prompt").digest()
+    return hashlib.blake2b(said, digest_size=12, key=secret).hexdigest()
 
 
 def _texts(reply: Reply | None) -> tuple[str, ...]:

@@ -46,7 +46,8 @@ class Record(Struct, frozen=True):
     """One comparison of one exchange with one shadow in one mode.
 
     ``time`` is when the exchange began (Unix seconds). ``conversation`` is a keyed hash of what all requests of one conversation share:
-    the unit in which intervals are made; "" when it is not known, and then none is given.
+    the unit in which intervals are made; "" when it is not known, and then none is given. ``prompt`` is a keyed hash of all that says what the model reads and how it
+    picks: equal in requests that ask the same, "" when not known.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Record(Struct, frozen=True):
     content: Content | None = None
     schema: int = SCHEMA
     conversation: str = ""
+    prompt: str = ""
 
 
 class Settlement(Struct, frozen=True):

@@ -29,12 +29,16 @@ class Gathered(Struct):
     comparisons: list[Comparison] = field(default_factory=list)
     conversations: list[str] = field(default_factory=list)
     timings: list[tuple[Timing, Timing]] = field(default_factory=list)
+    prompts: list[str] = field(default_factory=list)
+    loads: list[int] = field(default_factory=list)
 
     def take(self, record: Record) -> None:
         """Take in one record."""
         self.comparisons.append(record.comparison)
         self.conversations.append(record.conversation)
         self.timings.append((record.primary_timing, record.shadow_timing))
+        self.prompts.append(record.prompt)
+        self.loads.append(record.in_flight)
 
     def with_(self, other: Gathered) -> Gathered:
         """Return both together."""
@@ -42,6 +46,8 @@ class Gathered(Struct):
             self.comparisons + other.comparisons,
             self.conversations + other.conversations,
             self.timings + other.timings,
+            self.prompts + other.prompts,
+            self.loads + other.loads,
         )
 
 

@@ -61,6 +61,8 @@ def test_recorded_ties_went_to_the_lowest_id(case, ties):
     comparison = free(reply, reply)
     seen = [tie for tie in comparison.choices[0].ties if tie.arm == "primary"]
     assert [(tie.index, tie.size, tie.pick) for tie in seen] == [(*one, Pick.LOWEST) for one in ties]
+    for tie in seen:
+        assert (len(set(tie.ids)), min(tie.ids)) == (tie.size, reply.choices[0].tokens[tie.index].id)
     assert summarise_ties([comparison])["primary_pick"] == {"lowest": len(ties), "highest": 0, "other": 0}
 
 

@@ -7,7 +7,7 @@ import pytest
 from engines.dialect import Endpoint
 from proxy.compare.comparison import Mode
 from proxy.judge.request import asked
-from proxy.judge.settle import Context, Outcome, Policy, settlement
+from proxy.judge.settle import Context, Outcome, Policy, prompt, settlement
 from tests.judge.bench import exchange
 
 ASKED = asked(Endpoint.CHAT, "/v1/chat/completions", {"model": "m", "messages": []})
@@ -28,3 +28,16 @@ def test_a_reason_that_is_a_finding_is_recorded_as_one(reason: str, findings: tu
 def test_our_own_decision_not_to_ask_is_no_finding_and_no_record() -> None:
     settled = settlement(exchange(1), ASKED, None, Outcome("a", "candidate", Mode.FREE, shed="circuit_open"), CONTEXT)
     assert (settled.outcome, settled.record) == ("shed", None)
+
+
+def keys(*bodies: dict[str, object], salt: bytes = b"s") -> set[str]:
+    return {prompt(asked(Endpoint.CHAT, "/v1/chat/completions", {"model": "m"} | one), salt) for one in bodies}
+
+
+def test_requests_that_ask_the_same_share_a_key_that_tells_nothing_without_the_salt() -> None:
+    said = {"messages": [{"role": "user", "content": "Hi"}], "temperature": 0}
+    alike = keys(said, said | {"stream": True, "user": "me", "max_tokens": 9, "top_logprobs": 5}, said | {"seed": None})
+    assert len(alike) == 1
+    others = ({"temperature": 1}, {"tools": [{}]}, {"model": "other"}, {"frequency_penalty": 1}, {"messages": []})
+    assert len(keys(said, *(said | one for one in others))) == 1 + len(others)
+    assert keys(said, salt=b"other").isdisjoint(alike)
