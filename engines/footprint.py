@@ -37,7 +37,10 @@ FIELDS = (
     "sampling_defaults",
     "logprob_mode",
     "config_hash",
+    "planted",
 )
+#: Fields that came after footprints were first kept: where nobody knows them they are no part of the id, so that an update renames no stack.
+_LATER = frozenset({"planted"})
 #: Other names people use in ``declare`` and engines in their replies.
 ALIASES = {
     "quantisation": "quantization",
@@ -120,7 +123,8 @@ class Footprint(Struct, frozen=True):
     @property
     def id(self) -> str:
         """A short id of all facts: the same stack started again has the same one."""
-        return hashlib.sha256(orjson.dumps(self.as_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+        told = {name: value for name, value in self.as_json().items() if value is not None or name not in _LATER}
+        return hashlib.sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
     def fact(self, field: str) -> Fact:
         """Return a fact, unknown when nobody knows."""

@@ -27,6 +27,7 @@ ENGINES = (
     "tests/engines/test_weights_gguf.py",
     "tests/fidelity/test_inject_live.py",
     "tests/foreign/",
+    "tests/known_truth/real/",
 )
 
 

@@ -64,7 +64,11 @@ def _start(name: str, directories: dict[str, Path], python: str, log: Path) -> E
     match name:
         case "reference_fp32":
             model = directories["fp32"]
-            return start_reference(model, served_model_name=MODEL, threads=1, python=python, log=log, wait=False)
+            # Healthy at its own address; whoever wants a known fault, or the whole truth, asks for it by another.
+            extra = ("--planted-routes", "--full-vocabulary")
+            return start_reference(
+                model, served_model_name=MODEL, threads=1, python=python, extra=extra, log=log, wait=False
+            )
         case "vllm_fp32":
             return _vllm(directories["fp32"], "float32", python, log)
         case "vllm_bf16":

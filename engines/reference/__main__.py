@@ -26,6 +26,18 @@ def main() -> int:
     parser.add_argument("--max-logprobs", type=int, default=1000)
     parser.add_argument("--chat-template", metavar="FILE", help="instead of the model's own template")
     parser.add_argument("--temperature", type=float, help="for requests without one")
+    parser.add_argument(
+        "--planted",
+        metavar="FAULTS",
+        default="",
+        help="put faults in, for trials alone: logit-noise=0.02,from-position=16",
+    )
+    parser.add_argument(
+        "--planted-routes", action="store_true", help="serve /planted/FAULTS/v1/... as well, for trials alone"
+    )
+    parser.add_argument(
+        "--full-vocabulary", action="store_true", help="serve /full_logprobs: every token's value as an .npy array"
+    )
     try:
         serve(ReferenceOptions(**vars(parser.parse_args())))
     except (EngineStartError, ValueError) as wrong:

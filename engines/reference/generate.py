@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from engines.reference.logprobs import Logits, Row, row, rows
+from engines.reference.logprobs import Logits, Logprobs, Row, row, rows, whole
+from engines.reference.planted import planted, tie_rule
 from engines.reference.sampling import adjusted, generator, pick
 from engines.reference.tokens import TextStream
 from engines.reference.weights import Loaded
@@ -61,8 +62,8 @@ def run(
     with torch.inference_mode():
         for number, prompt in enumerate(prompts):
             sequence = Cached(loaded)
-            scored, last = read(sequence, prompt, wanted.prompt_top, cancelled)
-            yield PromptRead(number, scored)
+            scored, every, last = read(sequence, prompt, wanted, cancelled)
+            yield PromptRead(number, scored, every)
             for choice in range(wanted.n):
                 branch = sequence if choice == wanted.n - 1 else sequence.fork()
                 place = number * wanted.n + choice
@@ -70,20 +71,27 @@ def run(
 
 
 def read(
-    sequence: Cached, prompt: Sequence[int], top: int | None, cancelled: Callable[[], bool]
-) -> tuple[tuple[Row | None, ...] | None, Logits]:
-    """Read a prompt of at least one token: (rows or None, the logits after its last token)."""
+    sequence: Cached, prompt: Sequence[int], wanted: Generation, cancelled: Callable[[], bool]
+) -> tuple[tuple[Row | None, ...] | None, Logprobs | None, Logits]:
+    """Read a prompt of at least one token: (rows or None, every token's values or None, the logits after its last token)."""
+    top, least = wanted.prompt_top, wanted.whole_from
     scored: list[Row | None] = [None]
+    every: list[Logprobs] = []
     last: Logits = np.empty(0, dtype=np.float32)
     for start in range(0, len(prompt), STRETCH):
         _heed(cancelled)
         stretch = prompt[start : start + STRETCH]
-        logits = sequence.extend(stretch, keep=1 if top is None else len(stretch))
+        read_so_far = prompt[: start + len(stretch)]
+        given = sequence.extend(stretch, keep=1 if top is None and least is None else len(stretch))
+        logits = planted(given, read_so_far, wanted.plant, wanted.opening)
         last = logits[-1]
+        following = prompt[start + 1 : start + 1 + len(stretch)]
         if top is not None:
-            following = prompt[start + 1 : start + 1 + len(stretch)]
-            scored.extend(rows(logits[: len(following)], following, top))
-    return (None if top is None else tuple(scored)), last
+            in_float32 = wanted.plant.values == "float32"
+            scored.extend(rows(logits[: len(following)], following, top, in_float32=in_float32))
+        if least is not None and len(following) > (skipped := max(0, least - start - 1)):
+            every.append(whole(logits[skipped : len(following)]))
+    return None if top is None else tuple(scored), np.concatenate(every) if every else None, last
 
 
 def choose(
@@ -108,15 +116,19 @@ def choose(
         _heed(cancelled)
         early = len(output) < wanted.min_tokens
         forbidden = sorted(wanted.stop_ids | loaded.end_ids) if early else ()
-        token = pick(adjusted(logits, wanted.sampling, prompt, output, forbidden), wanted.sampling, source)
-        line = None if wanted.top is None else row(logits, token, wanted.top)
+        before = [*prompt, *output]
+        ties = tie_rule(before, wanted.plant, wanted.opening)
+        token = pick(adjusted(logits, wanted.sampling, prompt, output, forbidden), wanted.sampling, source, ties)
+        in_float32 = wanted.plant.values == "float32"
+        line = None if wanted.top is None else row(logits, token, wanted.top, in_float32=in_float32)
         output.append(token)
         offset = shown.length
         finish, reason, text = _end(shown, token, wanted, loaded, count=len(output), ending=token in ends, early=early)
         yield Step(index, token, line, text, offset, finish, reason)
         if finish is not None:
             return
-        logits = sequence.extend([token], keep=1)[0]
+        given = sequence.extend([token], keep=1)
+        logits = planted(given, [*before, token], wanted.plant, wanted.opening)[0]
 
 
 def _end(

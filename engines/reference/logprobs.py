@@ -17,6 +17,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 Logits = NDArray[np.float32]
+Logprobs = NDArray[np.float64]
 
 #: What JSON carries for the logarithm of zero, as vLLM's replies and OpenAI's documents do.
 FLOOR = -9999.0
@@ -37,23 +38,31 @@ class Row(Struct, frozen=True, gc=False):
     top: tuple[Ranked, ...] = ()
 
 
-def row(logits: Logits, token: int, top: int) -> Row:
-    """Make the row of one position; logits of shape (vocabulary,), ``top`` the number of alternatives (more than the vocabulary: all of it)."""
-    normaliser = log_normaliser(logits)
+def row(logits: Logits, token: int, top: int, *, in_float32: bool = False) -> Row:
+    """Make the row of one position; logits of shape (vocabulary,), ``top`` the number of alternatives (more than the vocabulary: all of it).
+
+    ``in_float32``: values as ``float32_normaliser`` makes them.
+    """
+    normaliser = float32_normaliser(logits) if in_float32 else log_normaliser(logits)
     own = logits[token]
     place = 1 + int(np.count_nonzero(logits > own)) + int(np.count_nonzero(logits[:token] == own))
     return Row(
-        token=Ranked(token, _value(own, normaliser), place),
+        token=Ranked(token, _value(own, normaliser, in_float32=in_float32), place),
         top=tuple(
-            Ranked(number, _value(logits[number], normaliser), rank)
+            Ranked(number, _value(logits[number], normaliser, in_float32=in_float32), rank)
             for rank, number in enumerate(first(logits, top), start=1)
         ),
     )
 
 
-def rows(logits: Logits, tokens: Sequence[int], top: int) -> list[Row]:
+def rows(logits: Logits, tokens: Sequence[int], top: int, *, in_float32: bool = False) -> list[Row]:
     """Make the rows of logits of shape (positions, vocabulary)."""
-    return [row(line, token, top) for line, token in zip(logits, tokens, strict=True)]
+    return [row(line, token, top, in_float32=in_float32) for line, token in zip(logits, tokens, strict=True)]
+
+
+def whole(logits: Logits) -> Logprobs:
+    """Return every token's value, of logits of shape (positions, vocabulary); the same number that a row has."""
+    return np.stack([line.astype(np.float64) - log_normaliser(line) for line in logits])
 
 
 def log_normaliser(logits: Logits) -> float:
@@ -63,6 +72,12 @@ def log_normaliser(logits: Logits) -> float:
     if not np.isfinite(largest):
         raise FloatingPointError("the model produced logits that are not finite numbers")
     return largest + float(np.log(np.exp(wide - largest).sum()))
+
+
+def float32_normaliser(logits: Logits) -> float:
+    """log(sum(exp(logits))) as a float32 sum in the order of the ids: what ``log_normaliser`` avoids, for ``planted.py``."""
+    largest = logits.max()
+    return float(largest + np.log(np.cumsum(np.exp(logits - largest), dtype=np.float32)[-1]))
 
 
 def first(logits: Logits, count: int) -> list[int]:
@@ -76,5 +91,6 @@ def first(logits: Logits, count: int) -> list[int]:
     return [int(number) for number in candidates[order]]
 
 
-def _value(logit: np.float32, normaliser: float) -> float:
-    return max(float(logit) - normaliser, FLOOR)
+def _value(logit: np.float32, normaliser: float, *, in_float32: bool) -> float:
+    value = float(logit) - normaliser
+    return max(float(np.float32(value)) if in_float32 else value, FLOOR)

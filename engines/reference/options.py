@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from engines.reference.planted import Plant, plant_of
+
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -17,7 +19,8 @@ class ReferenceOptions(Struct, frozen=True, kw_only=True):
     ``model`` is a directory in Hugging Face's layout, a ``.gguf`` file (dequantised while loading), or a hub name. ``port`` 0 takes a free
     one. ``max_model_len`` (tokens, prompt and reply together) is the model's own when None; ``max_logprobs`` bounds what one request may ask for a position;
     ``threads`` None leaves torch's choice. ``chat_template`` is a file that stands for the model's own template, ``temperature`` what a request without one gets;
-    None: as the model has them.
+    None: as the model has them. ``planted`` names faults to put in (``planted.Plant``);
+    ``planted_routes`` serves every route below ``/planted/NAME=VALUE,.../`` as well, with those faults; ``full_vocabulary`` adds a route that gives every token's value.
     """
 
     model: str
@@ -32,6 +35,9 @@ class ReferenceOptions(Struct, frozen=True, kw_only=True):
     max_logprobs: int = 1000
     chat_template: str | None = None
     temperature: float | None = None
+    planted: str = ""
+    planted_routes: bool = False
+    full_vocabulary: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, naming the option."""
@@ -45,6 +51,15 @@ class ReferenceOptions(Struct, frozen=True, kw_only=True):
             raise ValueError(f"--temperature {self.temperature}: between 0 (greedy) and 100")
         if not 0 <= self.port <= 65535:
             raise ValueError(f"--port {self.port}: between 0 (any free port) and 65535")
+        try:
+            plant_of(self.planted)
+        except ValueError as wrong:
+            raise ValueError(f"--planted {wrong}") from None
+
+    @property
+    def plant(self) -> Plant:
+        """The faults that ``planted`` names."""
+        return plant_of(self.planted)
 
 
 class EngineStartError(Exception):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from engines.reference.refusal import Json, RefusalError, convert, known_ids
 from engines.reference.sampling import Sampling
@@ -18,6 +19,8 @@ from engines.reference.work import Generation
 
 #: OpenAI's documented limit for ``n``.
 MAX_N = 128
+#: Positions of which one request gets every token's value: 256 x 150,000 float64 are 0.3 GB.
+MAX_WHOLE = 256
 #: Change what is generated, and are not implemented here.
 _UNSUPPORTED = (
     "suffix",
@@ -76,6 +79,11 @@ class _Fields(Struct, frozen=True):
     stream_options: dict[str, Any] | None = None
     response_format: dict[str, Any] | None = None
     tool_choice: str | dict[str, Any] | None = None
+
+
+class _WholeFields(Struct, frozen=True):
+    tokens: list[int]
+    start: int | None = None
 
 
 class Bounds(Struct, frozen=True):
@@ -161,6 +169,22 @@ def generation(body: Json, bounds: Bounds, *, chat: bool, longest: int) -> Gener
         top=_alternatives(top, "top_logprobs" if chat else "logprobs", bounds),
         prompt_top=_alternatives(prompt_top, "prompt_logprobs", bounds),
     )
+
+
+def whole(body: Json, bounds: Bounds) -> tuple[tuple[int, ...], Generation]:
+    """Read a request for every token's value: (the ids, what to do with them)."""
+    fields = convert(body, _WholeFields)
+    ids = tuple(fields.tokens)
+    known_ids(ids, bounds.vocabulary, "tokens")
+    if len(ids) < 2:
+        raise RefusalError("tokens: at least two, for nothing comes before the first", param="tokens")
+    start = _between(fields.start, "start", 1, len(ids) - 1, max(1, len(ids) - MAX_WHOLE))
+    if len(ids) - start > MAX_WHOLE:
+        raise RefusalError(
+            f"start: at most {MAX_WHOLE} positions a request, these are {len(ids) - start}", param="start"
+        )
+    asked = generation({"max_tokens": 0}, bounds, chat=False, longest=len(ids))
+    return ids, replace(asked, whole_from=start)
 
 
 def _supported(body: Json, fields: _Fields) -> None:

@@ -46,6 +46,20 @@ def text_ids(tokenizer: Any, text: Text) -> tuple[tuple[int, ...], ...]:
     )
 
 
+def opening(tokenizer: Any) -> tuple[int, ...]:
+    """Token ids by which the template opens a reply; empty where it shows none."""
+    said = [{"role": "user", "content": "."}]
+    try:
+        bare, whole = (
+            tokenizer.apply_chat_template(said, add_generation_prompt=opened, tokenize=False)
+            for opened in (False, True)
+        )
+    except Exception:  # noqa: BLE001 - a template raises what it likes; it then shows no opening
+        return ()
+    ids = [tuple(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in (bare, whole)]
+    return ids[1][len(ids[0]) :] if ids[1][: len(ids[0])] == ids[0] else ()
+
+
 def text_of(tokenizer: Any, ids: Sequence[int]) -> str:
     """Text of token ids, special tokens written out."""
     return str(tokenizer.decode(list(ids), skip_special_tokens=False))

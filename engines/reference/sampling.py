@@ -9,12 +9,16 @@ House rules: numpy only; knows no model and no server.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from engines.reference.logprobs import Logits
+
+#: Which of several tokens with the largest logit greedy takes. Anything but "lowest" is planted (``planted.py``).
+Ties = Literal["lowest", "highest", "random"]
 
 #: vLLM treats a temperature below this as greedy.
 GREEDY_BELOW = 1e-5
@@ -64,10 +68,10 @@ def adjusted(
     return changed
 
 
-def pick(logits: Logits, sampling: Sampling, source: np.random.Generator) -> int:
+def pick(logits: Logits, sampling: Sampling, source: np.random.Generator, ties: Ties = "lowest") -> int:
     """Choose the id of the next token from (adjusted) logits of shape (vocabulary,)."""
     if sampling.temperature < GREEDY_BELOW:
-        return greedy(logits)
+        return greedy(logits, ties, source)
     chances = probabilities(logits, sampling)
     # A draw by the inverse of the distribution function: one random number a token whatever the cuts are. Rounding at the very end of the
     # sum must not reach a token that was cut.
@@ -77,9 +81,16 @@ def pick(logits: Logits, sampling: Sampling, source: np.random.Generator) -> int
     )
 
 
-def greedy(logits: Logits) -> int:
-    """Return the lowest id among those with the largest logit."""
-    return int(np.flatnonzero(logits == logits.max())[0])
+def greedy(logits: Logits, ties: Ties, source: np.random.Generator) -> int:
+    """Return an id with the largest logit; of several the lowest, the highest, or any (a request's seed repeats it)."""
+    equal = np.flatnonzero(logits == logits.max())
+    match ties:
+        case "lowest":
+            return int(equal[0])
+        case "highest":
+            return int(equal[-1])
+        case "random":
+            return int(source.choice(equal))
 
 
 def probabilities(logits: Logits, sampling: Sampling) -> NDArray[np.float64]:

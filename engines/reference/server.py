@@ -26,6 +26,8 @@ from engines.reference.worker import Worker
 #: Seconds in which open replies may still end after a signal.
 GRACE = 5.0
 
+_log = logging.getLogger(__name__)
+
 
 def serve(options: ReferenceOptions) -> None:
     """Serve until SIGINT or SIGTERM. Raises EngineStartError with one clear line when the engine cannot start."""
@@ -58,6 +60,8 @@ async def _serve(options: ReferenceOptions) -> None:
             facts = loading.result().facts
             shown = f"[{host}]" if ":" in host else host
             said = f"ready: http://{shown}:{port} (model {loading.result().name}, {facts['dtype']}, {facts['device']})"
+            if warning := _warning(options):
+                _log.warning(warning)
             print(f"parhelion reference engine {said}", flush=True)  # noqa: T201 - the promised line
             await stopping
             await runner.cleanup()
@@ -108,8 +112,24 @@ def _engine(loaded: Loaded, worker: Worker, options: ReferenceOptions) -> Engine
         min(options.max_logprobs, loaded.vocabulary), loaded.vocabulary, loaded.max_model_len, loaded.defaults
     )
     return Engine(
-        loaded, worker, bounds, f"parhelion-reference-{own_version()}-{_digest(loaded.facts)}", int(time.time())
+        loaded,
+        worker,
+        bounds,
+        f"parhelion-reference-{own_version()}-{_digest(loaded.facts)}",
+        int(time.time()),
+        plant=options.plant,
+        planted_routes=options.planted_routes,
+        full_vocabulary=options.full_vocabulary,
     )
+
+
+def _warning(options: ReferenceOptions) -> str | None:
+    """Say that faults are in the answers, or can be asked for; None for an engine that is only itself."""
+    if spelling := options.plant.spelling:
+        return f"faults are planted in every answer ({spelling}): for trials alone, never for users"
+    if options.planted_routes:
+        return "faults are planted in what is asked below /planted/: for trials alone, never for users"
+    return None
 
 
 def _digest(facts: Any) -> str:

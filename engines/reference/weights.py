@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.reference.options import DTYPES, EngineStartError, ReferenceOptions
+from engines.reference.render import opening
 from engines.reference.sampling import Sampling
 from engines.reference.tokens import TokenTable, table_from_definition
 
@@ -24,7 +25,7 @@ from engines.reference.tokens import TokenTable, table_from_definition
 class Loaded:
     """A model ready to run. ``torch_model`` and ``tokenizer`` are the libraries' own objects; ``vocabulary`` is the width of its logits.
 
-    ``facts`` is the footprint as ``/server_info`` shows it.
+    ``begin`` is the tokenizer's begin token, ``opening`` the tokens by which the template opens a reply. ``facts`` is the footprint as ``/server_info`` shows it.
     """
 
     torch_model: Any
@@ -34,6 +35,8 @@ class Loaded:
     name: str
     vocabulary: int
     end_ids: frozenset[int]
+    begin: int | None
+    opening: tuple[int, ...]
     max_model_len: int
     defaults: Sampling
     facts: Mapping[str, Any]
@@ -75,6 +78,8 @@ def load(options: ReferenceOptions) -> Loaded:
         name=options.served_model_name or _model_name(options.model),
         vocabulary=vocabulary,
         end_ids=_end_ids(tokenizer, model.generation_config),
+        begin=tokenizer.bos_token_id,
+        opening=opening(tokenizer),
         max_model_len=_length(options, model.config),
         defaults=_defaults(model.generation_config, options.temperature),
         facts=_facts(options, torch, model=model, tokenizer=tokenizer, definition=definition, device=device),

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from engines.reference.logprobs import Row
+from engines.reference.logprobs import Logprobs, Row
+from engines.reference.planted import HEALTHY, Plant
 from engines.reference.sampling import Sampling
 
 
 class Generation(Struct, frozen=True, kw_only=True):
     """What to do for each prompt of a request.
 
-    ``top`` and ``prompt_top`` are numbers of alternatives, None for no rows at all; ``max_tokens`` 0 reads the prompt and stops there.
+    ``top`` and ``prompt_top`` are numbers of alternatives, None for no rows at all; ``max_tokens`` 0 reads the prompt and stops there. ``whole_from``:
+    every token's value at the prompt's positions from this one on (1 or more) is wanted. ``plant``: the fault to put in; ``opening``: the tokens that open a reply, which its positions are counted by.
     """
 
     max_tokens: int
@@ -28,6 +30,9 @@ class Generation(Struct, frozen=True, kw_only=True):
     skip_special: bool = True
     top: int | None = None
     prompt_top: int | None = None
+    whole_from: int | None = None
+    plant: Plant = HEALTHY
+    opening: tuple[int, ...] = ()
 
 
 class Step(Struct, frozen=True):
@@ -47,10 +52,14 @@ class Step(Struct, frozen=True):
 
 
 class PromptRead(Struct, frozen=True):
-    """A prompt was read; ``rows`` (when asked for) has one entry per token, the first None: nothing comes before it."""
+    """A prompt was read; ``rows`` (when asked for) has one entry per token, the first None: nothing comes before it.
+
+    ``whole`` (when asked for): nats, shape (positions, vocabulary), for the tokens from ``whole_from`` on.
+    """
 
     prompt: int
     rows: tuple[Row | None, ...] | None
+    whole: Logprobs | None = None
 
 
 Event = PromptRead | Step

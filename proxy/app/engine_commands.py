@@ -30,6 +30,9 @@ def reference(
     max_logprobs: int = 1000,
     chat_template: str | None = None,
     temperature: float | None = None,
+    planted: str = "",
+    planted_routes: bool = False,
+    full_vocabulary: bool = False,
 ) -> int:
     """Start the reference engine: Transformers and torch, fp32, logprobs, token ids and one-pass scoring.
 
@@ -61,11 +64,22 @@ def reference(
         A file that stands for the model's own chat template.
     temperature
         Temperature of requests that say none; the model's own when left out.
+    planted
+        Faults to put into the answers, to try a comparison or an alert: `logit-noise=0.02,noise-seed=1`, `round-logits=bf16`, `ties=highest`,
+        `extra-bos=true`, `drop-prompt-tokens=3`, `from-position=16` and others (engines/reference/README.md). Never for users.
+    planted_routes
+        Serve every route below `/planted/FAULTS/` as well, with those faults. Never for users.
+    full_vocabulary
+        Serve `/full_logprobs`: every token's logprob as an array.
     """
-    from engines.reference.options import EngineStartError, ReferenceOptions
-    from engines.reference.server import serve
-
     _hand_over(sys.argv[3:])
+    try:
+        from engines.reference.options import EngineStartError, ReferenceOptions
+        from engines.reference.server import serve
+    except ImportError as missing:
+        raise ConfigError(
+            f"{missing.name} is not installed: pip install 'parhelion[reference]' (in a checkout: '.[reference]')"
+        ) from None
     try:
         options = ReferenceOptions(
             model=model,
@@ -80,6 +94,9 @@ def reference(
             max_logprobs=max_logprobs,
             chat_template=chat_template,
             temperature=temperature,
+            planted=planted,
+            planted_routes=planted_routes,
+            full_vocabulary=full_vocabulary,
         )
         serve(options)
     except (EngineStartError, ValueError) as error:

@@ -35,6 +35,12 @@ def test_number_formats_have_one_name(named, kept):
     assert make({"dtype": named, "model": named}, {}, {}).value("dtype") == kept
 
 
+def test_a_field_that_came_later_renames_no_stack_that_does_not_have_it():
+    # The id that this stack had when ``planted`` was no field yet: records carry it.
+    assert make({"engine": "vllm", "version": "1"}, {}, {}).id == "26bb57f3afabd40e"
+    assert make({"engine": "vllm", "version": "1", "planted": "ties=highest"}, {}, {}).id != "26bb57f3afabd40e"
+
+
 def test_the_id_is_the_stacks_and_not_the_starts():
     one = make({"dtype": "bf16", "random_seed": 1}, {}, {})
     again = make({"random_seed": 2, "dtype": "bf16"}, {}, {})

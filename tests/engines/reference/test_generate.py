@@ -5,6 +5,7 @@ import pytest
 
 from engines.reference import generate
 from engines.reference.generate import AbandonedError, choose, read
+from engines.reference.planted import Plant
 from engines.reference.sampling import Sampling
 from engines.reference.tokens import TokenTable
 from engines.reference.work import Generation
@@ -54,8 +55,13 @@ def never():
     return False
 
 
+def scoring(top, whole_from=None, **planted):
+    return Generation(max_tokens=0, sampling=GREEDY, prompt_top=top, whole_from=whole_from, plant=Plant(**planted))
+
+
 def test_a_prompt_is_scored_with_nothing_before_its_first_token():
-    rows, last = read(Scripted(1, 2, 3), [0, 1, 2], 1, never)
+    rows, every, last = read(Scripted(1, 2, 3), [0, 1, 2], scoring(1), never)
+    assert every is None
     assert rows[0] is None
     assert [(row.token.id, row.token.rank, row.top[0].id) for row in rows[1:]] == [(1, 1, 1), (2, 1, 2)]
     assert int(last.argmax()) == 3
@@ -64,18 +70,19 @@ def test_a_prompt_is_scored_with_nothing_before_its_first_token():
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6, 7])
 def test_stretches_have_no_seam(monkeypatch, length):
     prompt = [number % 3 for number in range(length)]
-    whole = read(Scripted(*prompt[1:], 5), prompt, 2, never)
+    whole = read(Scripted(*prompt[1:], 5), prompt, scoring(2, 1), never)
     monkeypatch.setattr(generate, "STRETCH", 3)
     sequence = Scripted(*prompt[1:], 5)
-    rows, last = read(sequence, prompt, 2, never)
+    rows, every, last = read(sequence, prompt, scoring(2, 1), never)
     assert rows == whole[0]
-    assert last.tolist() == whole[1].tolist()
+    assert last.tolist() == whole[2].tolist()
+    assert (every is None, length) == (True, 1) or every.tolist() == whole[1].tolist()
     assert [len(stretch) for stretch in sequence.given] == [3] * (length // 3) + [length % 3] * (length % 3 > 0)
 
 
 def test_a_prompt_that_nobody_scores_has_no_rows():
-    rows, last = read(Scripted(1, 2), [0, 1], None, never)
-    assert rows is None
+    rows, every, last = read(Scripted(1, 2), [0, 1], scoring(None), never)
+    assert (rows, every) == (None, None)
     assert int(last.argmax()) == 2
 
 
@@ -134,4 +141,43 @@ def test_a_client_that_has_gone_stops_it_at_the_next_token():
     with pytest.raises(AbandonedError):
         next(steps)
     with pytest.raises(AbandonedError):
-        read(Scripted(1), [0], None, lambda: True)
+        read(Scripted(1), [0], scoring(None), lambda: True)
+
+
+@pytest.mark.parametrize("start", [1, 2, 5])
+def test_every_tokens_value_is_what_rows_say_whatever_the_stretches(monkeypatch, start):
+    monkeypatch.setattr(generate, "STRETCH", 2)
+    prompt = [0, 1, 2, 3, 1, 2]
+    rows, every, _ = read(Scripted(*prompt[1:], 5), prompt, scoring(VOCABULARY, start), never)
+    assert every.shape == (len(prompt) - start, VOCABULARY)
+    for row, values in zip(rows[start:], every, strict=True):
+        assert {ranked.id: ranked.logprob for ranked in row.top} == dict(enumerate(values.tolist()))
+
+
+def test_decoding_and_scoring_meet_the_same_planted_noise():
+    plant = Plant(logit_noise=0.5, noise_seed=3, from_position=2)
+    wanted = Generation(max_tokens=5, sampling=GREEDY, top=2, prompt_top=2, plant=plant, opening=(6,))
+    prompt = [0, 6]
+    _, _, last = read(Scripted(6, 1), prompt, wanted, never)
+    sequence = Scripted(2, 3, 4, 5, 0)
+    steps = list(choose(sequence, last, prompt, wanted, loaded=Loaded, index=0, cancelled=never))
+    ids = [step.token for step in steps]
+    rows, _, _ = read(Scripted(6, 1, 2, 3, 4, 5, 0), prompt + ids, wanted, never)
+    assert [step.row for step in steps] == list(rows[2:])
+    healthy, _, _ = read(Scripted(6, 1, 2, 3, 4, 5, 0), prompt + ids, scoring(2), never)
+    assert [one == other for one, other in zip(rows[2:], healthy[2:], strict=True)] == [True, True, False, False, False]
+
+
+def test_a_planted_tie_rule_picks_from_its_position_on():
+    class Tied(Scripted):
+        def extend(self, tokens, keep):
+            return np.zeros((keep, VOCABULARY - 1), dtype=np.float32)
+
+    wanted = Generation(max_tokens=4, sampling=GREEDY, plant=Plant(ties="highest", from_position=2), opening=(0,))
+    tied = np.zeros(VOCABULARY - 1, dtype=np.float32)
+    steps = choose(Tied(), tied, [0], wanted, loaded=Loaded, index=0, cancelled=never)
+    # The opening is token 0 here, which the lowest-id rule picks: each pick opens a reply anew.
+    assert [step.token for step in steps] == [0, 0, 0, 0]
+    wanted = Generation(max_tokens=4, sampling=GREEDY, plant=Plant(ties="highest", from_position=2), opening=(3,))
+    steps = choose(Tied(), tied, [3], wanted, loaded=Loaded, index=0, cancelled=never)
+    assert [step.token for step in steps] == [0, 0, 6, 6]

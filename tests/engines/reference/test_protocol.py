@@ -242,3 +242,24 @@ def test_what_is_shown():
         True,
         False,
     )
+
+
+def test_every_tokens_value_at_some_places():
+    ids, asked = protocol.whole({"tokens": [4, 5, 6, 7], "start": 2}, BOUNDS)
+    assert (ids, asked.whole_from, asked.max_tokens, asked.top, asked.prompt_top) == ((4, 5, 6, 7), 2, 0, None, None)
+    assert protocol.whole({"tokens": [4, 5]}, BOUNDS)[1].whole_from == 1
+    for body, param in (
+        ({"tokens": [4]}, "tokens"),
+        ({"tokens": [4, 100]}, "tokens"),
+        ({"tokens": [4, 5], "start": 0}, "start"),
+        ({}, "tokens"),
+    ):
+        assert refusal(protocol.whole, body, BOUNDS).body["error"]["param"] == param
+
+
+def test_no_more_places_than_fit_into_memory(monkeypatch):
+    monkeypatch.setattr(protocol, "MAX_WHOLE", 3)
+    assert protocol.whole({"tokens": [1] * 9}, BOUNDS)[1].whole_from == 6
+    assert "at most 3 positions a request, these are 4" in str(
+        refusal(protocol.whole, {"tokens": [1] * 9, "start": 5}, BOUNDS)
+    )

@@ -2,16 +2,19 @@
 
 import asyncio
 import contextlib
+import io
 import json
 import threading
 from types import MappingProxyType
 
 import aiohttp
+import numpy as np
 import pytest
 from aiohttp import web
 
 from engines.reference import worker as worker_module
 from engines.reference.generate import AbandonedError
+from engines.reference.planted import Plant
 from engines.reference.protocol import Bounds
 from engines.reference.refusal import RefusalError
 from engines.reference.routes import Engine, application
@@ -42,17 +45,24 @@ class Loaded:
     tokenizer = Tokenizer()
     table = TokenTable((b"a", b"b"), frozenset())
     name = "small"
+    begin = 7
+    opening = (8, 9)
     facts = MappingProxyType({"engine": "parhelion-reference", "model": "somewhere"})
 
 
-def serving(monkeypatch, script, use):
-    """Serve ``script(job prompts, cancelled)`` as the model's events and let ``use(session, url)`` ask."""
+def serving(monkeypatch, script, use, given=None, **options):
+    """Serve ``script(job prompts, cancelled)`` as the model's events and let ``use(session, url)`` ask; ``given`` takes down each job."""
+
+    def run(loaded, prompts, wanted, cancelled):
+        if given is not None:
+            given.append((prompts, wanted))
+        return script(prompts, cancelled)
 
     async def inside():
-        monkeypatch.setattr(worker_module, "run", lambda loaded, prompts, wanted, cancelled: script(prompts, cancelled))
+        monkeypatch.setattr(worker_module, "run", run)
         worker = Worker(lambda: Loaded)
         loaded = await worker.start()
-        engine = Engine(loaded, worker, Bounds(5, 1000, 100, Sampling()), "f", 1)
+        engine = Engine(loaded, worker, Bounds(5, 1000, 100, Sampling()), "f", 1, **options)
         runner = web.AppRunner(application(engine), handler_cancellation=True, shutdown_timeout=1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -213,3 +223,81 @@ def test_closing_ends_the_work_under_way(monkeypatch):
         return worker.alive
 
     assert asyncio.run(inside()) is False
+
+
+def planting(monkeypatch, use, **options):
+    """Serve an engine that notes the prompts and the work it is given; (what ``use`` returns, those)."""
+    given = []
+
+    def script(prompts, cancelled):
+        return iter([PromptRead(0, None, np.log(np.full((1, 4), 0.25))), *EVENTS[1:]])
+
+    return serving(monkeypatch, script, use, given, **options), given
+
+
+async def status(session, url, **body):
+    async with session.post(url, json=body) as answer:
+        return answer.status, await answer.read()
+
+
+@pytest.mark.parametrize("below", ["/planted/extra-bos=true,ties=highest", ""])
+def test_a_fault_is_planted_by_address_or_by_option_and_only_there(monkeypatch, below):
+    async def use(session, url):
+        first = await status(session, f"{url}{below}/v1/completions", prompt="a")
+        ids = await status(session, f"{url}{below}/v1/completions", prompt=[3, 4])
+        rendered = await status(session, f"{url}{below}/tokenize", prompt="a")
+        plain = await status(session, f"{url}{below}/tokenize", prompt="a", add_special_tokens=False)
+        async with session.get(f"{url}{below}/server_info") as answer:
+            info = await answer.json()
+        return first, ids, json.loads(rendered[1])["tokens"], json.loads(plain[1])["tokens"], info
+
+    plant = Plant(extra_bos=True, ties="highest")
+    options = {"planted_routes": True} if below else {"plant": plant}
+    (first, ids, rendered, plain, info), given = planting(monkeypatch, use, **options)
+    assert (first[0], ids[0]) == (200, 200)
+    assert [prompts for prompts, _ in given] == [((7, 97),), ((3, 4),)]
+    assert {(wanted.plant, wanted.opening) for _, wanted in given} == {(plant, (8, 9))}
+    assert (rendered, plain) == ([7, 97], [97])
+    assert (info["planted"], info["tie_break"]) == ("ties=highest,extra-bos=true", "highest id")
+    assert info["system_fingerprint"] == json.loads(first[1])["system_fingerprint"] == "f.planted"
+
+
+def test_an_address_says_all_there_is_and_what_cannot_be_planted_is_refused(monkeypatch):
+    async def use(session, url):
+        await status(session, f"{url}/planted/ties=random/v1/completions", prompt="a")
+        await status(session, f"{url}/v1/completions", prompt="a")
+        return await status(session, f"{url}/planted/noise=1/v1/completions", prompt="a")
+
+    plant = Plant(logit_noise=1.0)
+    refused, given = planting(monkeypatch, use, planted_routes=True, plant=plant)
+    assert [wanted.plant for _, wanted in given] == [Plant(ties="random"), plant]
+    assert refused[0] == 400
+    assert "planted: noise=1: " in json.loads(refused[1])["error"]["message"]
+
+
+def test_nothing_of_it_is_there_unless_it_was_asked_for(monkeypatch):
+    async def use(session, url):
+        paths = ("/planted/ties=highest/v1/completions", "/full_logprobs")
+        answers = [await status(session, f"{url}{path}", prompt="a") for path in paths]
+        async with session.get(f"{url}/server_info") as answer:
+            return [code for code, _ in answers], await answer.json()
+
+    (codes, info), given = planting(monkeypatch, use)
+    assert (codes, given, info["planted"]) == ([404, 404], [], None)
+
+
+def test_every_tokens_value_comes_as_an_array(monkeypatch):
+    async def use(session, url):
+        path = f"{url}/planted/round-logits=bf16/full_logprobs"
+        whole = await status(session, path, tokens=[1, 2, 3, 4], start=3)
+        return whole, [
+            await status(session, path, **body) for body in ({"tokens": [1]}, {"tokens": [1, 2], "start": 2})
+        ]
+
+    (whole, refused), given = planting(monkeypatch, use, planted_routes=True, full_vocabulary=True)
+    assert np.exp(np.load(io.BytesIO(whole[1]))).tolist() == [[0.25] * 4]
+    ((prompts, wanted),) = given
+    assert (prompts, wanted.whole_from, wanted.max_tokens, wanted.top) == (((1, 2, 3, 4),), 3, 0, None)
+    assert (wanted.plant, wanted.opening) == (Plant(round_logits="bf16"), (8, 9))
+    assert [code for code, _ in refused] == [400, 400]
+    assert b"start must be between 1 and 1" in refused[1][1]

@@ -11,7 +11,14 @@ LOGITS = np.log(np.array([0.1, 0.4, 0.3, 0.2], dtype=np.float32))
 
 
 def test_greedy_takes_the_lowest_id_among_equals():
-    assert greedy(np.array([1.0, 7.5, 7.5, 0.0, 7.5], dtype=np.float32)) == 1
+    equal = np.array([1.0, 7.5, 7.5, 0.0, 7.5], dtype=np.float32)
+    assert greedy(equal, "lowest", generator(Sampling(), 0)) == 1
+    assert greedy(equal, "highest", generator(Sampling(), 0)) == 4
+    source = generator(Sampling(seed=1), 0)
+    drawn = [greedy(equal, "random", source) for _ in range(60)]
+    assert set(drawn) == {1, 2, 4}
+    again = generator(Sampling(seed=1), 0)
+    assert drawn == [greedy(equal, "random", again) for _ in range(60)]
 
 
 def test_temperature_zero_is_greedy_and_needs_no_random_number():
