@@ -11,16 +11,21 @@ logarithm of a wealth: 0 at the beginning, ln(1/alpha) where a test at level alp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import exp, fsum, lgamma, log, log1p
 
 from msgspec import Struct
 
-#: Bets of the grid, evenly spaced up to half of what would be ruin: larger ones pay only where the arms differ so much that anything decides soon.
-_GRID = 25
-#: Halvings that find the end of an interval to 1e-9 of its range.
-_HALVINGS = 30
-_LEAST = 1e-12  # a mean of exactly 0 or 1 has no bet against it
+#: Bets of the grid, as shares of what would be ruin: evenly up to half of it, where the best bet lies once arms differ now and then, and some close to all of it, which
+#: halve the way to a verdict where they hardly ever do. Tried against other spacings (even, geometric, of the log odds) over base rates of 0 to 35 % and margins of
+#: half a point to five: within 5 % of the best at 2 % and one point, and over all of them together by none beaten.
+GRID = (*(step / 40 for step in range(1, 21)), 0.7, 0.85, 0.95, 0.98, 0.99)
+#: Halvings that find the end of an interval to 1e-7 of its range.
+_HALVINGS = 24
+_MOST = 1.0 - 1e-12  # against a mean of 1 there is no bet
+
+#: (value in 0..1, how often it came).
+Counted = Sequence[tuple[float, float]]
 
 
 class Outcomes(Struct, frozen=True):
@@ -46,6 +51,11 @@ class Outcomes(Struct, frozen=True):
         """The mean of Y, None without any."""
         return (self.worse + self.alike / 2) / self.total if self.total else None
 
+    @property
+    def counted(self) -> Counted:
+        """Each value of Y and how often it came."""
+        return ((1.0, self.worse), (0.5, self.alike), (0.0, self.better))
+
     def times(self, factor: float) -> Outcomes:
         """As many times of each."""
         return Outcomes(self.worse * factor, self.alike * factor, self.better * factor)
@@ -53,19 +63,22 @@ class Outcomes(Struct, frozen=True):
 
 def above(outcomes: Outcomes, mean: float) -> float:
     """Return the log evidence that the mean of Y is above ``mean`` (in 0..1, both excluded)."""
-    return _wealth(outcomes, mean, 1.0, 1.0 / mean)
+    return log_wealth(outcomes.counted, mean, over=True)
 
 
 def below(outcomes: Outcomes, mean: float) -> float:
     """Return the log evidence that the mean of Y is below ``mean`` (in 0..1, both excluded)."""
-    return _wealth(outcomes, mean, -1.0, 1.0 / (1.0 - mean))
+    return log_wealth(outcomes.counted, mean, over=False)
 
 
-def _wealth(outcomes: Outcomes, mean: float, side: float, ruin: float) -> float:
-    """Log of the mean wealth over bets up to ``ruin``, the share at which the worst outcome takes all."""
-    counted = ((outcomes.worse, 1.0 - mean), (outcomes.alike, 0.5 - mean), (outcomes.better, -mean))
-    grid = (side * ruin * step / (2 * _GRID) for step in range(1, _GRID + 1))
-    return _log_mean([fsum(count * log1p(bet * gain) for count, gain in counted if count) for bet in grid])
+def log_wealth(counted: Counted, mean: float, *, over: bool) -> float:
+    """Return the log of the mean wealth of all bets that values in 0..1 have a mean ``over`` (or under) ``mean``, which is neither 0 nor 1.
+
+    The ruin of a bet is the share of it at which the worst value, 0 or 1, takes all.
+    """
+    ruin = 1.0 / mean if over else -1.0 / (1.0 - mean)
+    gains = [(count, value - mean) for value, count in counted if count]
+    return _log_mean([fsum(count * log1p(share * ruin * gain) for count, gain in gains) for share in GRID])
 
 
 def _log_mean(logs: list[float]) -> float:
@@ -76,26 +89,39 @@ def _log_mean(logs: list[float]) -> float:
 def interval(outcomes: Outcomes, alpha: float) -> tuple[float, float]:
     """Return a confidence sequence's interval for the mean of Y: it holds at all times at once with probability 1 - ``alpha``.
 
-    Those means against which neither side has evidence of ln(2 / alpha); (0, 1) without outcomes.
+    (0, 1) without outcomes.
+    """
+    return interval_of(outcomes.counted, outcomes.counted, alpha) if outcomes.total else (0.0, 1.0)
+
+
+def interval_of(lowered: Counted, raised: Counted, alpha: float) -> tuple[float, float]:
+    """Return the interval for a mean of which there are values rounded down and rounded up; the same twice where they are exact.
+
+    Those means against which neither side has evidence of ln(2 / ``alpha``). Values are in 0..1, at least one.
     """
     bound = log(2.0 / alpha)
-    middle = outcomes.mean
-    if middle is None:
-        return (0.0, 1.0)
-    lowest = 0.0 if middle == 0 else _edge(lambda mean: above(outcomes, mean) >= bound, _LEAST, middle)
-    highest = 1.0 if middle == 1 else _edge(lambda mean: below(outcomes, mean) < bound, middle, 1.0 - _LEAST)
+    low, high = _mean(lowered), _mean(raised)
+    lowest, highest = 0.0, 1.0
+    if low > 0:
+        lowest, _ = _edge(lambda mean: log_wealth(lowered, mean, over=True) >= bound, 0.0, low)
+    if high < _MOST:
+        _, highest = _edge(lambda mean: log_wealth(raised, mean, over=False) < bound, high, _MOST)
     return (lowest, highest)
 
 
-def _edge(inside: Callable[[float], bool], low: float, high: float) -> float:
-    """Return where a test that holds from ``low`` on stops to hold."""
+def _mean(counted: Counted) -> float:
+    return fsum(value * count for value, count in counted) / fsum(count for _, count in counted)
+
+
+def _edge(inside: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """Return the last point known at which a test that holds from ``low`` on does, and the first known at which it does not."""
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         if inside(middle):
             low = middle
         else:
             high = middle
-    return low
+    return low, high
 
 
 def worse_than_control(worse: int, better: int) -> float:

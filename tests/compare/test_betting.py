@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.compare.betting import Outcomes, above, below, interval, needed, worse_than_control
+from proxy.compare.betting import GRID, Outcomes, above, below, interval, needed, worse_than_control
 
 COUNT = st.integers(0, 500)
 OUTCOMES = st.builds(Outcomes, COUNT, COUNT, COUNT)
@@ -34,9 +34,9 @@ def test_nothing_seen_is_no_evidence() -> None:
 
 
 def test_one_bet_by_hand() -> None:
-    # Against a mean of at most 1/2 the bets are k / 25, k = 1..25: one outcome of 1 multiplies by 1 + k / 50, of 0 by 1 - k / 50.
-    assert above(Outcomes(worse=1), 0.5) == pytest.approx(log(1 + 26 / 2 / 50))
-    assert above(Outcomes(better=1), 0.5) == pytest.approx(log(1 - 26 / 2 / 50))
+    # Against a mean of at most 1/2 a bet of a share s of ruin (2) multiplies by 1 + s for an outcome of 1, by 1 - s for one of 0.
+    assert above(Outcomes(worse=1), 0.5) == pytest.approx(log(1 + sum(GRID) / 25))
+    assert above(Outcomes(better=1), 0.5) == pytest.approx(log(1 - sum(GRID) / 25))
     assert above(Outcomes(alike=7), 0.5) == 0.0
 
 
