@@ -55,8 +55,8 @@ def relisted(stream: TokenStream) -> TokenStream:
     """
     tokens = stream.tokens
     if isinstance(tokens, Columns) and not tokens.labelled:
-        shown = zip(tokens.names, tokens.listed, strict=True)
-        if all(not name.startswith(_BLANK) or name in listed for name, listed in shown):
+        shown = zip(tokens.names, tokens.rows(len(tokens)), strict=True)
+        if all(not name.startswith(_BLANK) or name in listed for name, (listed, _) in shown):
             return stream  # seen without making a token of any row
     if not any(_listed_alone(row) for row in tokens):
         return stream

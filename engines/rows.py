@@ -18,6 +18,8 @@ from proxy.compare.token_stream import Alternative, Channel, Token, Tokens
 
 #: vLLM's ``return_tokens_as_token_ids`` writes this and the id in place of a token's text.
 LABEL = "token_id:"
+#: More than an id can have; so many fit into 64 bits.
+MOST_DIGITS = 18
 #: Keys under which ``stream`` leaves what only the event knew: a channel, and a tuple of one text. JSON holds neither, so that no engine can say them.
 ROW_CHANNEL = "_channel"
 ROW_TEXT = "_text"
@@ -75,7 +77,7 @@ def labelled(text: str) -> int | None:
     if not text.startswith(LABEL):
         return None
     digits = text[len(LABEL) :]
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+    if not digits.isascii() or not digits.isdigit() or len(digits) > MOST_DIGITS:
         return None
     return int(digits)
 

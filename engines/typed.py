@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from engines.rows import LABEL, LISTED, ROW_TEXT, chat_row, labelled, number
-from proxy.compare.columns import Columns
+from engines.rows import LABEL, LISTED, MOST_DIGITS, ROW_TEXT, chat_row, number
+from proxy.compare.columns import Columns, Lists
 from proxy.compare.token_stream import Token
 
 Json = dict[str, Any]
@@ -168,19 +169,12 @@ def columns(rows: list[Any], called: Way, texts: list[str | None] | None = None)
     """Return typed rows as columns, None when they are not of the usual shape. ``texts``: what else is known of the rows' own."""
     names = [row.token for row in rows]
     tops = [row.top_logprobs or () for row in rows]
-    listed = [[entry.token for entry in top] for top in tops]
-    values = [[entry.logprob for entry in top] for top in tops]
-    ids = _ids(names, listed) if called is Way.LABEL else None
-    if (ids is None) if called is Way.LABEL else not _texts(names, listed):
+    entries = list(chain.from_iterable(tops))
+    lists = Lists([entry.token for entry in entries], [entry.logprob for entry in entries], list(map(len, tops)))
+    ids = _ids(names, lists) if called is Way.LABEL else None
+    if (ids is None) if called is Way.LABEL else not _texts(names, lists.names):
         return None
-    if called is Way.SPELLED and not all(map(_spells, rows)):
-        return None
-    for place, column in enumerate(values):
-        if column != sorted(column, reverse=True):
-            order = sorted(range(len(column)), key=column.__getitem__, reverse=True)
-            listed[place], values[place] = [listed[place][at] for at in order], [column[at] for at in order]
-    lowest, highest = LISTED
-    if any(not lowest < column[-1] <= column[0] <= highest for column in values if column):
+    if (called is Way.SPELLED and not _spell(names, rows)) or not _ordered(lists):
         return None
 
     def token(index: int) -> Token:
@@ -191,8 +185,7 @@ def columns(rows: list[Any], called: Way, texts: list[str | None] | None = None)
     return Columns(
         names,
         logprobs,
-        listed,
-        values,
+        lists,
         labelled=called is Way.LABEL,
         spelled=called is Way.SPELLED,
         ids=ids,
@@ -200,30 +193,51 @@ def columns(rows: list[Any], called: Way, texts: list[str | None] | None = None)
     )
 
 
-def _spells(row: SpelledRow) -> bool:
-    """Say whether a row's bytes are those of its text; its alternatives' are then as well."""
+def _ordered(lists: Lists) -> bool:
+    """Put the alternatives of each token in order where they lie; False when a value is not usual."""
+    names, values, _ = lists
+    lowest, highest = LISTED
+    for at, to in lists.places():
+        column = values[at:to]
+        if column != sorted(column, reverse=True):
+            order = sorted(range(at, to), key=values.__getitem__, reverse=True)
+            names[at:to], values[at:to] = [names[place] for place in order], [values[place] for place in order]
+        if column and not lowest < values[to - 1] <= values[at] <= highest:
+            return False
+    return True
+
+
+def _spell(names: list[str], rows: list[SpelledRow]) -> bool:
+    """Say whether the rows' bytes are those of their texts; their alternatives' are then as well."""
+    joined, spelled = "".join(names), [row.bytes for row in rows]
+    sizes = map(len, names) if joined.isascii() else map(len, map(str.encode, names))
     try:
-        return bytes(row.bytes) == row.token.encode()
+        return list(map(len, spelled)) == list(sizes) and bytes(chain.from_iterable(spelled)) == joined.encode()
     except ValueError:  # no byte is above 255
         return False
 
 
-def _ids(names: list[str], listed: list[list[str]]) -> tuple[int, ...] | None:
+def _ids(names: list[str], lists: Lists) -> tuple[int, ...] | None:
     """Return the chosen tokens' ids, None unless everything is called by a label as engines write them.
 
     Of a list the ends are looked at: engines label all tokens of a reply or none.
     """
-    ids = tuple(map(labelled, names))
-    if None in ids or any(str(known) != name[len(LABEL) :] for known, name in zip(ids, names, strict=True)):
+    size = len(LABEL)
+    digits = [name[size:] for name in names]
+    if [name[:size] for name in names] != [LABEL] * len(names) or not all(map(str.isdecimal, digits)):
         return None
-    if not all(column[0].startswith(LABEL) and column[-1].startswith(LABEL) for column in listed if column):
+    if max(map(len, digits), default=0) > MOST_DIGITS:
         return None
-    return ids  # type: ignore[return-value] # None was ruled out
+    ids = tuple(map(int, digits))
+    if list(map(str, ids)) != digits:
+        return None
+    ends = [(lists.names[at], lists.names[to - 1]) for at, to in lists.places() if at < to]
+    return ids if all(one.startswith(LABEL) and other.startswith(LABEL) for one, other in ends) else None
 
 
-def _texts(names: list[str], listed: list[list[str]]) -> bool:
+def _texts(names: list[str], listed: list[str]) -> bool:
     """Say whether every name is a text that can stand for its token."""
-    joined = "".join(names) + "".join(map("".join, listed))
+    joined = "".join(names) + "".join(listed)
     return "" not in names and not any(mark in joined for mark in _UNUSUAL)
 
 

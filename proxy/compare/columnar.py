@@ -1,103 +1,208 @@
 """Two streams in columns held against each other: what ``position.measure`` says, without an object for each alternative.
 
 House rules. The usual position and nothing else: at least three alternatives, no tie at the top, the chosen token among them, no name twice; or no list at
-all. Everything else, and the place where the arms part, is left to ``measure``; the numbers are the same to the last bit.
+all. Everything else, and the place where the arms part, is left to ``measure``; the numbers are the same to the last bit. What is done to every alternative
+is done to those of all positions at once, by functions that loop in C: this is the innermost loop of all comparing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import islice, pairwise
 from math import exp, fsum, log
 from operator import mul, sub
+from typing import TypeVar
 
-from proxy.compare.columns import Columns
+from proxy.compare.columns import Columns, Lists
 from proxy.compare.distance import lower_bounds
-from proxy.compare.position import Entry
+from proxy.compare.position import Entry, Table, table
 from proxy.compare.row import MASS_ERROR
 
+T = TypeVar("T")
 
-def usual(primary: Columns, shadow: Columns, common: int) -> list[Entry | None]:
+
+def usual(primary: Columns, shadow: Columns, common: int, *, comparable: bool) -> tuple[Table, list[int]]:
     """Measure the first ``common`` positions, at which the arms chose the same token, as far as they are usual.
 
-    None: not usual. This is the innermost loop of all comparing, and written to be that.
+    Returns the table, and the places of what is not usual: whatever stands there is to be measured otherwise.
     """
     if primary.labelled is not shadow.labelled:
-        return [None] * common
-    ids: Sequence[int | None] = primary.ids or (None,) * common
-    found: list[Entry | None] = []
-    add = found.append
-    for known, name, also, p, q, names, others, mine, theirs in zip(
-        ids[:common], primary.names, shadow.names, primary.logprobs, shadow.logprobs, primary.listed, shadow.listed, primary.values, shadow.values,
+        return table([None] * common), list(range(common))
+    width = primary.lists.width
+    if width is not None and width > 2 and shadow.lists.width == width:
+        return _even(primary, shadow, common, width, comparable=comparable)
+    ids = primary.ids or (None,) * common
+    rows = zip(
+        ids[:common], primary.names, shadow.names, primary.logprobs, shadow.logprobs, primary.rows(common), shadow.rows(common),
         strict=False,
-    ):  # fmt: skip
+    )  # fmt: skip
+    found: list[Entry | None] = []
+    for known, name, also, p, q, (names, mine), (others, theirs) in rows:
         if p is None or q is None or name != also:
-            add(None)
-        elif names == others and len(mine) > 2 and 0.0 >= mine[0] > mine[1] > mine[2] and 0.0 >= theirs[0] > theirs[1]:
-            distinct = set(names)
-            if len(distinct) < len(names) or name not in distinct or "" in distinct:
-                add(None)
-                continue
-            gap, other_gap = mine[0] - mine[1], theirs[0] - theirs[1]
-            rank = 1 if q >= theirs[0] else 1 + sum(value > q for value in theirs)
-            add((known, p, q, gap, other_gap, other_gap - gap, rank, *_bounds(mine, theirs), True))
+            found.append(None)
         elif mine or theirs:
-            add(_reordered(known, name, (p, q), (names, others), (mine, theirs)))
+            found.append(_listed(known, name, (p, q), (names, others), (mine, theirs), comparable=comparable))
         else:
-            add(_alone(known, p, q))
-    return found
+            found.append(_alone(known, p, q, comparable=comparable))
+    return table(found), [place for place, entry in enumerate(found) if entry is None]
 
 
 def lists_whole(primary: Columns, shadow: Columns, upto: int) -> bool:
     """Say of the first ``upto`` rows that both arms show rivals in the same ones, and that no list is that of the row before. False: it may be."""
-    mine, theirs = primary.values[:upto], shadow.values[:upto]
-    if [len(column) > 1 for column in mine] != [len(column) > 1 for column in theirs]:
+    mine, theirs = primary.lists, shadow.lists
+    if [size > 1 for size in mine.sizes[:upto]] != [size > 1 for size in theirs.sizes[:upto]]:
         return False
-    return not any(
-        one == other and names == others and len(one) > 1
-        for arm in (primary, shadow)
-        for (one, names), (other, others) in pairwise(zip(arm.values[:upto], arm.listed[:upto], strict=True))
+    return not _repeats(mine, upto) and not _repeats(theirs, upto)
+
+
+def _repeats(lists: Lists, upto: int) -> bool:
+    """Say whether a list may be that of the row before; tied tokens may stand in another order."""
+    names, values, _ = lists
+    return any(
+        values[at] == values[then]
+        and values[at:then] == values[then:end]
+        and set(names[at:then]) == set(names[then:end])
+        for (at, then), (_, end) in pairwise(islice(lists.places(), upto))
+        if end - then > 1 and then - at > 1
     )
 
 
-def _reordered(
+def _even(primary: Columns, shadow: Columns, common: int, width: int, *, comparable: bool) -> tuple[Table, list[int]]:
+    """Measure positions at which both arms list ``width`` alternatives."""
+    end = common * width
+    mine, theirs = primary.lists.values[:end], shadow.lists.values[:end]
+    rows, others = list(_by(primary.lists.names[:end], width)), list(_by(shadow.lists.names[:end], width))
+    heads = mine[::width], mine[1::width], mine[2::width], theirs[::width], theirs[1::width]
+    fits = [
+        p is not None and q is not None and name == also and 0.0 >= first > second > third and 0.0 >= its > next_
+        and len(own := set(row)) == width and name in own and "" not in own
+        for name, also, p, q, row, first, second, third, its, next_ in zip(
+            primary.names, shadow.names, primary.logprobs, shadow.logprobs, rows, *heads, strict=False
+        )
+    ]  # fmt: skip
+    aligned, apart = (theirs, {}) if rows == others else _aligned(primary.names, rows, others, theirs, fits)
+    gaps, own_gaps = list(map(sub, heads[0], heads[1])), list(map(sub, heads[3], heads[4]))
+    shifts: list[float | None] = [None] * common
+    kls, tvs = shifts[:], shifts[:]
+    if comparable:
+        shifts = [one - two - gap for one, two, gap in zip(aligned[::width], aligned[1::width], gaps, strict=True)]
+        kls, tvs = _bounds_by(mine, aligned, width)
+        for place, known in apart.items():
+            at = place * width
+            pairs = [(p, q) for p, q in zip(mine[at : at + width], known, strict=True) if q is not None]
+            kls[place], tvs[place] = _bounds([p for p, _ in pairs], [q for _, q in pairs])
+            one, two = known[:2]
+            shifts[place] = None if one is None or two is None else one - two - gaps[place]
+    ranks = [1] * common
+    for place, (q, highest) in enumerate(zip(shadow.logprobs[:common], heads[3], strict=True)):
+        if q is not None and q < highest:
+            ranks[place] += sum(value > q for value in theirs[place * width : (place + 1) * width])
+    ids = list(primary.ids[:common]) if primary.ids else [None] * common
+    chosen = list(primary.logprobs[:common]), list(shadow.logprobs[:common])
+    left = [place for place, is_usual in enumerate(fits) if not is_usual]
+    return [ids, *chosen, gaps, own_gaps, shifts, ranks, kls, tvs, [True] * common], left
+
+
+def _by(flat: list[T], width: int) -> Iterator[tuple[T, ...]]:
+    """Cut into rows."""
+    return zip(*[iter(flat)] * width, strict=True)
+
+
+def _aligned(
+    chosen: list[str],
+    rows: list[tuple[str, ...]],
+    others: list[tuple[str, ...]],
+    values: list[float],
+    fits: list[bool],
+) -> tuple[list[float], dict[int, list[float | None]]]:
+    """Put the shadow's values into the order of the primary's names; rows that are not of the same tokens come apart, and what does not fit is marked."""
+    width = len(rows[0])
+    aligned = values[:]
+    apart: dict[int, list[float | None]] = {}
+    for place, (row, other) in enumerate(zip(rows, others, strict=True)):
+        if row == other or not fits[place]:
+            continue
+        at = place * width
+        its = dict(zip(other, values[at : at + width], strict=True))
+        if len(its) < width or chosen[place] not in its or "" in its:
+            fits[place] = False
+            continue
+        found = list(map(its.get, row))
+        if None in found:
+            apart[place] = found
+        else:
+            aligned[at : at + width] = found  # type: ignore[assignment] # None was ruled out
+    return aligned, apart
+
+
+def _listed(
     known: int | None,
     name: str,
     chosen: tuple[float, float],
     names: tuple[list[str], list[str]],
     values: tuple[list[float], list[float]],
+    *,
+    comparable: bool,
 ) -> Entry | None:
-    """The lists are not of the same tokens in the same order."""
+    """Measure one position with lists of any length."""
     mine, theirs = values
     if len(mine) < 3 or len(theirs) < 3:
         return None
     first, second, third = mine[:3]
     if not 0.0 >= first > second > third or not 0.0 >= theirs[0] > theirs[1]:
         return None
-    table, own = dict(zip(names[1], theirs, strict=True)), set(names[0])
-    if len(table) < len(theirs) or len(own) < len(mine) or "" in own or "" in table:
+    its, own = dict(zip(names[1], theirs, strict=True)), set(names[0])
+    if len(its) < len(theirs) or len(own) < len(mine) or "" in own or "" in its:
         return None
-    if name not in table or name not in own:
+    if name not in its or name not in own:
         return None
-    one, two = table.get(names[0][0]), table.get(names[0][1])
-    shift = None if one is None or two is None else one - two - (first - second)
-    pairs = [(logprob, table[other]) for other, logprob in zip(names[0], mine, strict=True) if other in table]
-    kl, tv = _bounds([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    kl = tv = shift = None
+    if comparable:
+        one, two = its.get(names[0][0]), its.get(names[0][1])
+        shift = None if one is None or two is None else one - two - (first - second)
+        pairs = [(logprob, its[other]) for other, logprob in zip(names[0], mine, strict=True) if other in its]
+        kl, tv = _bounds([pair[0] for pair in pairs], [pair[1] for pair in pairs])
     q = chosen[1]
     rank = 1 if q >= theirs[0] else 1 + sum(value > q for value in theirs)
     return known, chosen[0], q, first - second, theirs[0] - theirs[1], shift, rank, kl, tv, True
 
 
-def _alone(known: int | None, p: float, q: float) -> Entry:
+def _alone(known: int | None, p: float, q: float, *, comparable: bool) -> Entry:
     """The chosen tokens have values, and there is no list on either side."""
     mine, theirs = (exp(p) if p <= 0.0 else 1.0), (exp(q) if q <= 0.0 else 1.0)
-    p_rest, q_rest = 1.0 - mine, 1.0 - theirs
-    kl = tv = 0.0
-    if p_rest >= MASS_ERROR and q_rest >= MASS_ERROR:
-        kl = mine * (p - q) + p_rest * log(p_rest / q_rest)
-        kl = max(0.0, kl)
-        tv = 0.5 * (abs(mine - theirs) + abs(p_rest - q_rest))
+    kl = tv = None
+    if comparable:
+        p_rest, q_rest = 1.0 - mine, 1.0 - theirs
+        kl = tv = 0.0
+        if p_rest >= MASS_ERROR and q_rest >= MASS_ERROR:
+            kl = mine * (p - q) + p_rest * log(p_rest / q_rest)
+            kl = max(0.0, kl)
+            tv = 0.5 * (abs(mine - theirs) + abs(p_rest - q_rest))
     return known, p, q, None, None, None, 1 if theirs > 0.5 + MASS_ERROR else None, kl, tv, True
+
+
+def _bounds_by(mine: list[float], theirs: list[float], width: int) -> tuple[list[float | None], list[float | None]]:
+    """``_bounds`` of every row of ``width`` values."""
+    count = len(mine) // width
+    if mine == theirs:
+        return [0.0] * count, [0.0] * count
+    ps, qs = list(map(exp, mine)), list(map(exp, theirs))
+    weighed = [p * (one - other) for p, one, other in zip(ps, mine, theirs, strict=True)]
+    moved = [abs(p - q) for p, q in zip(ps, qs, strict=True)]
+    kls: list[float | None] = []
+    tvs: list[float | None] = []
+    sums = zip(*(map(fsum, _by(flat, width)) for flat in (ps, qs, weighed, moved)), strict=True)
+    for place, (p_sum, q_sum, mean, move) in enumerate(sums):
+        p_rest, q_rest = 1.0 - p_sum, 1.0 - q_sum
+        if p_rest < MASS_ERROR or q_rest < MASS_ERROR:
+            at, to = place * width, (place + 1) * width
+            kl, tv = _bounds(mine[at:to], theirs[at:to])
+        else:
+            kl = max(0.0, mean + p_rest * log(p_rest / q_rest))
+            tv = 0.5 * (move + abs(p_rest - q_rest))
+        kls.append(kl)
+        tvs.append(tv)
+    return kls, tvs
 
 
 def _bounds(mine: list[float], theirs: list[float]) -> tuple[float, float]:

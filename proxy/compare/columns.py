@@ -7,9 +7,33 @@ and whoever compares may rely on it. Nothing here knows an engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, overload
+from itertools import accumulate, islice, pairwise
+from typing import Any, NamedTuple, overload
 
 from proxy.compare.token_stream import Token
+
+
+class Lists(NamedTuple):
+    """The alternatives of all tokens, one after another: what they are called, their logprobs, and how many each token has.
+
+    Those of one token stand most likely first (not so within ties). Flat, because what is done to all of them at once costs half.
+    """
+
+    names: list[str]
+    values: list[float]
+    sizes: list[int]
+
+    @property
+    def width(self) -> int | None:
+        """How many each token has, None where they have not all the same."""
+        sizes = self.sizes
+        if not sizes or sizes.count(sizes[0]) < len(sizes):
+            return None
+        return sizes[0]
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """From where to where the alternatives of each token stand."""
+        return pairwise(accumulate(self.sizes, initial=0))
 
 
 class Columns(Sequence[Token]):
@@ -18,24 +42,22 @@ class Columns(Sequence[Token]):
     ``logprobs``: the chosen tokens'. ``ids``: theirs, or None when the engine gave none. ``names``: what the chosen tokens are called in the lists: their
     labels when ``labelled`` (equal labels are equal ids), else their texts, which then are not empty, whole, and all that is known of a token beside its id and, when
     ``spelled``, its bytes, which are those of the text.
-    ``listed`` and ``values``: for each token the names and the logprobs of its alternatives, most likely first (not so within ties); empty where there are none.
     """
 
-    __slots__ = ("_made", "_token", "ids", "labelled", "listed", "logprobs", "names", "spelled", "values")
+    __slots__ = ("_made", "_token", "ids", "labelled", "lists", "logprobs", "names", "spelled")
 
     def __init__(
         self,
         names: list[str],
         logprobs: list[float | None],
-        listed: list[list[str]],
-        values: list[list[float]],
+        lists: Lists,
         *,
         labelled: bool,
         spelled: bool,
         ids: tuple[int, ...] | None,
         token: Callable[[int], Token],
     ) -> None:
-        self.names, self.logprobs, self.listed, self.values = names, logprobs, listed, values
+        self.names, self.logprobs, self.lists = names, logprobs, lists
         self.labelled, self.spelled, self.ids = labelled, spelled, ids
         self._token = token
         self._made: tuple[Token, ...] | None = None
@@ -51,13 +73,17 @@ class Columns(Sequence[Token]):
         return Columns(
             self.names,
             self.logprobs,
-            self.listed,
-            self.values,
+            self.lists,
             labelled=self.labelled,
             spelled=self.spelled,
             ids=ids,
             token=named,
         )
+
+    def rows(self, upto: int) -> Iterator[tuple[list[str], list[float]]]:
+        """Names and logprobs of the alternatives of each of the first ``upto`` tokens."""
+        names, values, _ = self.lists
+        return ((names[at:to], values[at:to]) for at, to in islice(self.lists.places(), upto))
 
     def all(self) -> tuple[Token, ...]:
         """Every token."""

@@ -22,7 +22,7 @@ from proxy.compare.ending import both_ended, comparable_texts, ended, same_visib
 from proxy.compare.explained import explained
 from proxy.compare.layers import NOTHING, Found, Known
 from proxy.compare.near_tie import Tau
-from proxy.compare.position import Entry, entries, entry, measure
+from proxy.compare.position import entries, entry, measure, table
 from proxy.compare.prompt import reply_prompt_findings
 from proxy.compare.row import Row, read_row, value
 from proxy.compare.token_stream import Reply, Token, TokenStream
@@ -126,18 +126,23 @@ def _token_choice(
     primary: TokenStream, shadow: TokenStream, aligned: Aligned, tau: Tau, *, comparable: bool, stop: tuple[str, ...]
 ) -> ChoiceComparison:
     common = aligned.common
-    measured: list[Entry | None] = [None] * (common + aligned.parted)
-    if isinstance(primary.tokens, Columns) and isinstance(shadow.tokens, Columns) and comparable:
-        measured[:common] = usual(primary.tokens, shadow.tokens, common)
+    if isinstance(primary.tokens, Columns) and isinstance(shadow.tokens, Columns):
+        measured, left_over = usual(primary.tokens, shadow.tokens, common, comparable=comparable)
+    else:
+        measured, left_over = table([None] * common), list(range(common))
+    if aligned.parted:
+        left_over.append(common)
+        for column in measured:
+            column.append(None)
     ties: list[Tie] = []
-    for index, known in enumerate(measured):
-        if known is not None:
-            continue
+    for index in left_over:
         left, right = primary.tokens[index], shadow.tokens[index]
         rows = read_row(left), read_row(right)
         agree = index < common
         logprob = _own_value(right, rows[1]) if agree else value(rows[1], left)
-        measured[index] = entry(measure(index, left, rows, logprob, agree=agree, comparable=comparable))
+        position = measure(index, left, rows, logprob, agree=agree, comparable=comparable)
+        for column, one in zip(measured, entry(position), strict=True):
+            column[index] = one
         ties += _ties(index, (left, right), rows)
     censored, identical = _end(primary, shadow, aligned, stop)
     first = _first(primary, shadow, common, tau) if censored is None else None
@@ -152,7 +157,7 @@ def _token_choice(
         ties=tuple(ties),
         finish_reasons=(primary.finish_reason, shadow.finish_reason),
         aligned_by=aligned.by,
-        **entries(measured),  # type: ignore[arg-type] # each was measured one way or the other
+        **entries(measured),
     )
     return _finished_by_text(choice, primary, shadow, stop) if censored == "unresolvable" else choice
 

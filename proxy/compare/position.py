@@ -18,6 +18,8 @@ from proxy.compare.token_stream import Token
 
 #: A position's fields but its index, as a tuple: what there are hundreds of.
 Entry = tuple[Any, ...]
+#: The same of many positions by field: the arrays of ``ChoiceComparison`` as lists, in the order of ``_ARRAYS``.
+Table = list[list[Any]]
 _ARRAYS = (
     "ids",
     "primary_logprobs",
@@ -88,7 +90,7 @@ def arrays(positions: Sequence[Position]) -> dict[str, Any]:
     """Return the array fields of ``ChoiceComparison``, with ``compared`` and ``positions``."""
     indices = tuple(position.index for position in positions)
     every = indices == tuple(range(len(positions)))
-    return {**entries([entry(position) for position in positions]), "positions": None if every else indices}
+    return {**entries(table([entry(position) for position in positions])), "positions": None if every else indices}
 
 
 def entry(position: Position) -> Entry:
@@ -96,6 +98,14 @@ def entry(position: Position) -> Entry:
     return astuple(position)[1:]
 
 
-def entries(found: Sequence[Entry]) -> dict[str, Any]:
+def table(found: Sequence[Entry | None]) -> Table:
+    """Turn positions, known or not, into a table."""
+    nothing = (None,) * len(_ARRAYS)
+    if not found:
+        return [[] for _ in nothing]
+    return list(map(list, zip(*(one or nothing for one in found), strict=True)))
+
+
+def entries(measured: Table) -> dict[str, Any]:
     """Return the array fields of ``ChoiceComparison`` for positions that run from 0, with ``compared``."""
-    return {"compared": len(found), **(dict(zip(_ARRAYS, zip(*found, strict=True), strict=True)) if found else {})}
+    return {"compared": len(measured[0]), **dict(zip(_ARRAYS, map(tuple, measured), strict=True))}
