@@ -19,7 +19,7 @@ NATS_EDGES = (0.0, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0
 RELATIVE_FLOOR = 1e-3
 
 #: exp overflows above 709; a difference of this size is a broken value, not a distance.
-_LARGEST = 700.0
+LARGEST_EXPONENT = 700.0
 
 
 def error(p: float | None, q: float | None) -> float | None:
@@ -48,7 +48,7 @@ def k3(d: float) -> float:
     Its mean is an unbiased estimate of KL(p || q) only over tokens drawn from p at an effective temperature of 1 without
     top-p, top-k, min-p, penalties, bias or grammar; otherwise it is a score.
     """
-    return expm1(min(d, _LARGEST)) - d
+    return expm1(min(d, LARGEST_EXPONENT)) - d
 
 
 def rank(row: Row, logprob: float | None) -> int | None:

@@ -1,0 +1,145 @@
+"""What one comparison adds to its conversation: integers and values by bin, of which every headline number is made.
+
+House rules. Nothing here but sums: addends of one conversation, of shards and of days are put together by adding, in any order, with the same result to the
+last bit. Values are looked at once. No ratio is formed here.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from math import exp, expm1, fsum
+from operator import mul
+
+from msgspec import Struct, field
+
+from proxy.compare.bins import bins_of, fixed
+from proxy.compare.comparison import Comparison, FlipClass, Mode
+from proxy.compare.distance import LARGEST_EXPONENT, RELATIVE_FLOOR
+from proxy.compare.summary import flip_positions, value_pairs
+
+#: The shares of abs(d) above these are headline numbers; nats.
+TAILS = (0.01, 0.1, 1.0, 5.0)
+
+
+class Addends(Struct):
+    """Sums by name, and by name the bin of each value (``bins.bins_of``; 16 bits each, in no order).
+
+    Sums of real numbers (``error``, ``difference``, ``probability``, ``k3``, ``kl``, ``tv``, ``expected``, and the moments ``p`` ``q`` ``pp`` ``qq`` ``pq``) are in
+    multiples of 1 / ``bins.UNIT``; the others are counts.
+    """
+
+    sums: Counter[str] = field(default_factory=Counter)
+    bins: dict[str, array[int]] = field(default_factory=dict)
+
+    def add(self, other: Addends) -> None:
+        """Add what another comparison, or another shard, has of the same conversation."""
+        for name, value in other.sums.items():
+            self.sums[name] += value
+        for name, values in other.bins.items():
+            self.bins.setdefault(name, array("H")).extend(values)
+
+
+def by_conversation(comparisons: Iterable[Comparison], conversations: Iterable[str]) -> dict[str, Addends]:
+    """Return the addends of each conversation of which something was compared."""
+    found: dict[str, Addends] = {}
+    for one, conversation in zip(comparisons, conversations, strict=True):
+        if one.incomparable is None and one.choices:
+            found.setdefault(conversation, Addends()).add(of(one))
+    return found
+
+
+def together(shards: Iterable[dict[str, Addends]]) -> dict[str, Addends]:
+    """Put the conversations of several shards together."""
+    found: dict[str, Addends] = {}
+    for shard in shards:
+        for conversation, one in shard.items():
+            found.setdefault(conversation, Addends()).add(one)
+    return found
+
+
+def of(comparison: Comparison) -> Addends:
+    """Return what one comparison adds; it could be made, and has choices."""
+    made = Addends()
+    match comparison.mode:
+        case Mode.FREE:
+            _free(made.sums, comparison)
+        case Mode.FORCED:
+            _forced(made.sums, comparison)
+    pairs = list(value_pairs(comparison))
+    if pairs:
+        _values(made, pairs, is_kl=comparison.k3_is_kl)
+    _lists(made, comparison)
+    return made
+
+
+def _free(sums: Counter[str], comparison: Comparison) -> None:
+    sums["requests"] = 1
+    sums["not_identical"] = int(comparison.outcome != "identical")
+    sums["exposed"] = sum(choice.exposed for choice in comparison.choices)
+    sums["streams"] = sum(choice.exposed > 0 for choice in comparison.choices)
+    kinds = Counter(choice.first.kind for choice in comparison.choices if choice.first is not None)
+    for kind in FlipClass:
+        sums[kind.value] = kinds[kind]
+    sums["events"] = kinds.total()
+
+
+def _forced(sums: Counter[str], comparison: Comparison) -> None:
+    sums["requests"] = 1
+    sums["positions"] = flip_positions(comparison)
+    kinds = Counter(flip.kind for choice in comparison.choices for flip in choice.flips)
+    for kind in FlipClass:
+        sums[kind.value] = kinds[kind]
+    sums["events"] = kinds.total()
+    sums["disagree"] = sum(choice.top1_agree.count(False) for choice in comparison.choices)
+    if comparison.expected_flips is not None:
+        sums["expected"] = fixed(comparison.expected_flips)
+        sums["expected_positions"] = sums["positions"]
+
+
+def _values(made: Addends, pairs: Sequence[tuple[float, float]], *, is_kl: bool) -> None:
+    ps, qs = zip(*pairs, strict=True)
+    differences = [q - p for p, q in pairs]
+    errors = list(map(abs, differences))
+    ordered = sorted(errors)
+    relative = [error / abs(p) for error, p in zip(errors, ps, strict=True) if abs(p) >= RELATIVE_FLOOR]
+    probabilities = [abs(exp(min(0.0, q)) - exp(min(0.0, p))) for p, q in pairs]
+    sums = made.sums
+    sums["values"], sums["left_out"] = len(pairs), len(pairs) - len(relative)
+    sums["kl_values"] = len(pairs) if is_kl else 0
+    for edge in TAILS:
+        sums[f"above_{edge:g}"] = len(ordered) - bisect_right(ordered, edge)
+    for name, values in (
+        ("error", errors),
+        ("difference", differences),
+        ("probability", probabilities),
+        ("p", ps),
+        ("q", qs),
+        ("pp", list(map(mul, ps, ps))),
+        ("qq", list(map(mul, qs, qs))),
+        ("pq", list(map(mul, ps, qs))),
+    ):
+        sums[name] = fixed(fsum(values))
+    sums["k3"] = sum(fixed(expm1(min(d, LARGEST_EXPONENT)) - d) for d in differences)  # as floats these may overflow
+    sums["relative_values"] = len(relative)
+    made.bins["error"] = array("H", bins_of(errors))
+    made.bins["relative"] = array("H", bins_of(relative))
+
+
+def _lists(made: Addends, comparison: Comparison) -> None:
+    choices = comparison.choices
+    for name, column in (
+        ("kl", chain.from_iterable(choice.kl_lower_bounds for choice in choices)),
+        ("tv", chain.from_iterable(choice.tv_lower_bounds for choice in choices)),
+    ):
+        values = [one for one in column if one is not None]
+        if values:
+            made.sums[f"{name}_lists"], made.sums[name] = len(values), fixed(fsum(values))
+            made.bins[name] = array("H", bins_of(values))
+    ranks = [one for choice in choices for one in choice.ranks if one is not None]
+    if ranks:
+        made.sums["ranks"], made.sums["below_first"] = len(ranks), len(ranks) - ranks.count(1)
+        made.bins["rank"] = array("H", bins_of(ranks))

@@ -1,0 +1,121 @@
+"""Every headline number three times: raw (the arm), floor (the control in the same mode), excess, each with an interval.
+
+House rules. What the numbers are is said in ``quantities``. The excess is bootstrapped in pairs, for the two arms of one conversation are resampled together.
+What never happened is bounded by the rule of three, as in ``hazard``. No interval is ever a point, and where none can be given the key is absent, as is what
+was not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import hypot
+from typing import Any
+
+from proxy.compare.addends import Addends, by_conversation
+from proxy.compare.comparison import Comparison, Mode
+from proxy.compare.hazard import CONFIDENCE, Edges
+from proxy.compare.quantities import Quantile, Quantity, Ratio, quantities
+from proxy.compare.resampled import TAIL, Arm, percentiles, resample
+
+Headline = dict[str, dict[str, Any]]
+_Replicates = list[float] | None
+
+
+def headline(
+    mode: Mode,
+    comparisons: Sequence[Comparison],
+    conversations: Sequence[str] | None = None,
+    control: Sequence[Comparison] = (),
+    control_conversations: Sequence[str] | None = None,
+) -> Headline:
+    """Return the headline numbers of an arm's comparisons in one mode, by name.
+
+    ``control``: the control's comparisons in the same mode over the same time; in ``forced`` mode these are the primary's tokens scored by the primary's own
+    stack. ``conversations`` (one key per comparison, and the control's likewise) allow intervals; None: they are not known.
+    """
+    own = by_conversation(comparisons, conversations or [""] * len(comparisons))
+    floor = by_conversation(control, control_conversations or [""] * len(control))
+    known = bool(conversations) and (not floor or bool(control_conversations))
+    return headline_of(mode, own, floor, known=known)
+
+
+def headline_of(
+    mode: Mode, own: Mapping[str, Addends], floor: Mapping[str, Addends] | None = None, *, known: bool = True
+) -> Headline:
+    """Return the same from what each conversation adds up to (``addends``); ``known``: they are conversations, and give intervals.
+
+    Each number has ``raw``, ``n`` (what it is a share or mean of) and ``conversations``; ``raw_interval``; with a control ``floor``, ``floor_n``,
+    ``floor_conversations``, ``floor_interval`` and ``excess``; and ``interval``, of the excess, or without a control of the raw number. Intervals are [low, high]
+    at 95 %. ``is_kl`` stands beside k1 and k3: the share of tokens for which their means estimate a KL; ``left_out`` beside relative errors: nearly certain
+    tokens.
+    """
+    arm, base = Arm(own), Arm(floor or {})
+    if known:
+        resample((arm, base))
+    found: Headline = {}
+    for quantity in quantities(mode):
+        raw = arm.value(quantity)
+        if raw is not None:
+            found[quantity.name] = _number(quantity, raw, arm, base, known=known) | _beside(quantity, arm)
+    return found
+
+
+def _number(quantity: Quantity, raw: float, arm: Arm, base: Arm, *, known: bool) -> dict[str, Any]:
+    number: dict[str, Any] = {"raw": raw, "n": arm.n(quantity), "conversations": arm.seen(quantity)}
+    floor = base.value(quantity)
+    if floor is not None:
+        number |= {
+            "floor": floor,
+            "excess": raw - floor,
+            "floor_n": base.n(quantity),
+            "floor_conversations": base.seen(quantity),
+        }
+    if not known:
+        del number["conversations"]
+        number.pop("floor_conversations", None)
+        return number
+    own, others = arm.replicates(quantity), base.replicates(quantity) if floor is not None else None
+    alone = arm.edges(quantity, own, 1.0 - CONFIDENCE)
+    edges = {"raw_interval": alone, "interval": alone}
+    if floor is not None:
+        edges["floor_interval"] = base.edges(quantity, others, 1.0 - CONFIDENCE)
+        edges["interval"] = _excess(quantity, (arm, own), (base, others))
+    return number | {name: list(one) for name, one in edges.items() if one is not None}
+
+
+def _beside(quantity: Quantity, arm: Arm) -> dict[str, Any]:
+    match quantity:
+        case Ratio(name="k1_nats" | "k3_nats"):
+            return {"is_kl": arm.sums["kl_values"] / arm.sums["values"]}
+        case Quantile(bins="relative"):
+            return {"left_out": arm.sums["left_out"]}
+        case _:
+            return {}
+
+
+def _excess(quantity: Quantity, own: tuple[Arm, _Replicates], floor: tuple[Arm, _Replicates]) -> Edges | None:
+    """Return the interval of the difference, paired where both arms have replicates that differ."""
+    (arm, ours), (base, theirs) = own, floor
+    if ours is None or theirs is None:
+        return _combined(quantity, own, floor)
+    low, high = percentiles([one - other for one, other in zip(ours, theirs, strict=True)])
+    if isinstance(quantity, Ratio) and arm.parts(quantity) == base.parts(quantity):
+        # Not one conversation in which the arms differ: each way is bounded like any thing never seen.
+        up, down = arm.bound(quantity, TAIL), base.bound(quantity, TAIL)
+        if up is not None and down is not None:
+            widest = sorted((quantity.per * up, -quantity.per * down))
+            low, high = min(low, widest[0]), max(high, widest[1])
+    return (low, high) if low < high else _combined(quantity, own, floor)
+
+
+def _combined(quantity: Quantity, own: tuple[Arm, _Replicates], floor: tuple[Arm, _Replicates]) -> Edges | None:
+    """Return the interval of a difference from those of its terms (MOVER, Zou and Donner 2008; see ``hazard``), which are taken as independent.
+
+    Each edge of a term may fail half as often as the interval.
+    """
+    ours, theirs = own[0].edges(quantity, own[1], TAIL), floor[0].edges(quantity, floor[1], TAIL)
+    raw, base = own[0].value(quantity), floor[0].value(quantity)
+    if ours is None or theirs is None or raw is None or base is None:
+        return None
+    low = raw - base - hypot(raw - ours[0], theirs[1] - base)
+    return low, raw - base + hypot(ours[1] - raw, base - theirs[0])
