@@ -194,7 +194,7 @@ def demo(
 
 
 @app.command
-def report(*, config: File = None, since: str | None = None, json: Json = None) -> int:
+def report(*, config: File = None, since: str | None = None, json: Json = None, llama_cpp: bool = False) -> int:
     """Print what has been recorded so far, per candidate.
 
     Exit status 3: keep watching (this version measures; it does not judge yet).
@@ -207,10 +207,12 @@ def report(*, config: File = None, since: str | None = None, json: Json = None) 
         Only records younger than this: a time such as 30m, 24h, 7d.
     json
         Also write the report as JSON to this file.
+    llama_cpp
+        Also print the statistics of `llama-perplexity --kl-divergence`, of what was scored (`forced`).
     """
     from proxy.app.reporting import print_report
 
-    return print_report(_load(config, {}, reading=True), since, json)
+    return print_report(_load(config, {}, reading=True), since, json, llama_cpp=llama_cpp)
 
 
 @app.command

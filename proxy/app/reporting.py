@@ -18,6 +18,7 @@ from proxy.config_file import ConfigError
 from proxy.ledger.export import ExportError, export_jsonl, export_parquet
 from proxy.ledger.query import Filter
 from proxy.ledger.render import render
+from proxy.ledger.render_floors import print_llama_cpp
 from proxy.ledger.report import build_report
 from proxy.ledger.sources import open_ledgers
 from proxy.ledger.store import Store
@@ -45,8 +46,8 @@ def write_json(file: Path, value: object) -> None:
         raise ConfigError(f"--json: {file} cannot be written: {error.strerror}") from None
 
 
-def print_report(config: Config, since: str | None, json_file: Path | None) -> int:
-    """Print the report, per candidate. Raises ConfigError."""
+def print_report(config: Config, since: str | None, json_file: Path | None, *, llama_cpp: bool = False) -> int:
+    """Print the report, per candidate; ``llama_cpp``: and llama-perplexity's statistics. Raises ConfigError."""
     now = time.time()
     start = since_time(since, now)
     wanted = Filter(since=start) if start is not None else None
@@ -66,6 +67,8 @@ def print_report(config: Config, since: str | None, json_file: Path | None) -> i
     if json_file is not None:
         write_json(json_file, report)
     render(report, Console())
+    if llama_cpp:
+        print_llama_cpp(report["shadows"], Console())
     states = [
         shadow.get("verdict", {}).get("state", "KEEP WATCHING")
         for shadow in report["shadows"]

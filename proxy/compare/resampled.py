@@ -13,10 +13,11 @@ from math import log
 
 from proxy.compare.addends import Addends
 from proxy.compare.bins import UNIT, lower, quantile_of, span
-from proxy.compare.hazard import CONFIDENCE, ENOUGH_CONVERSATIONS, Edges, weights
+from proxy.compare.hazard import CONFIDENCE, ENOUGH_CONVERSATIONS, Edges
 from proxy.compare.quantile import quantile
 from proxy.compare.quantities import MOMENTS, Correlation, Quantile, Quantity, Ratio, shares_of
-from proxy.compare.resampling import Histograms, Outside, Sums, Weights
+from proxy.compare.resample import weights
+from proxy.compare.weighted import Histograms, Outside, Sums, Weights
 
 TAIL = (1.0 - CONFIDENCE) / 2
 

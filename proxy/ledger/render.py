@@ -19,6 +19,7 @@ from proxy.ledger.cells import ABSENT, Numbers, number, several, times
 from proxy.ledger.inert import inert
 from proxy.ledger.opening import not_compared, opening
 from proxy.ledger.remedies import evidence_line
+from proxy.ledger.render_floors import print_floors
 from proxy.ledger.rows import Row
 
 _SOURCES = {
@@ -47,6 +48,7 @@ def render(report: Numbers, console: Console) -> None:
         kinds = rows.near_tie([(inert(shadow["name"], 60), numbers) for shadow, numbers in columns])
         _table(title, columns, table, console, said, kinds)
     _ties([(shadow, shadow["ties"]) for shadow in shadows], console, said)
+    print_floors(shadows, console)
     _latency(shadows, console)
     for shadow in shadows:
         _remarks(shadow, console)
@@ -141,7 +143,8 @@ def _latency(shadows: Sequence[Numbers], console: Console) -> None:
         blocks = [(widest["latency"][key], "primary"), *((shadow["latency"][key], "shadow") for shadow in paced)]
         paces = [several(arm, "median", "p99")(block) for block, arm in blocks]
         lines.append((label, ["not streamed" if pace == ABSENT else pace for pace in paces]))
-    heads = [Text(f"primary\n{streams(widest):,} streams"), *map(_column, paced)]
+        lines.append(("  n", [number(block[arm].get("count", 0)) for block, arm in blocks]))
+    heads = [Text("primary"), *map(_column, paced)]
     _print_table("latency of streamed replies, seconds", heads, lines, console)
 
 

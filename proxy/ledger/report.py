@@ -23,6 +23,7 @@ from proxy.config import Config
 from proxy.ledger import changes, engine_state
 from proxy.ledger.conservation import ArmTerms, Terms
 from proxy.ledger.engine_state import EngineState
+from proxy.ledger.headlines import headlines
 from proxy.ledger.query import Filter
 from proxy.ledger.reconcile import Arm
 from proxy.ledger.record import Record
@@ -134,8 +135,8 @@ def build_report(
             "undecided": terms.undecided,
         }
     shadows = _known(config, read)
-    control = _floor(shadows, read)
-    report["shadows"] = [_shadow(shadow, read, control, terms, footprints) for shadow in shadows]
+    controls = {mode: _control(shadows, read, mode) for mode in Mode}
+    report["shadows"] = [_shadow(shadow, read, controls, terms, footprints) for shadow in shadows]
     return report
 
 
@@ -153,28 +154,33 @@ def _known(config: Config, read: Read) -> list[Known]:
     return known
 
 
-def _floor(shadows: Sequence[Known], read: Read) -> str | None:
-    """Name the control that makes the noise floor: the first that has records."""
+def _control(shadows: Sequence[Known], read: Read, mode: Mode) -> str | None:
+    """Name the control that makes the noise floor of a mode: the first that has records in it."""
     controls = [shadow.name for shadow in shadows if shadow.role == "control"]
-    return next((name for name in controls if "free" in read.of(name).modes), None)
+    return next((name for name in controls if mode.value in read.of(name).modes), None)
+
+
+def _floor(name: str, read: Read, controls: Mapping[Mode, str | None], mode: Mode) -> Gathered | None:
+    """Return what a shadow is held against in a mode: the control's comparisons with the same primary."""
+    control = controls[mode]
+    if control in (None, name) or read.of(control).pair.primary != read.of(name).pair.primary:
+        return None
+    return read.of(control).latest(mode.value)
 
 
 def _shadow(
     shadow: Known,
     read: Read,
-    control: str | None,
+    controls: Mapping[Mode, str | None],
     terms: Terms | None,
     footprints: Mapping[str, dict[str, Any]],
 ) -> dict[str, Any]:
     name, segments = shadow.name, read.of(shadow.name)
     free, forced = segments.latest("free"), segments.latest("forced")
-    floor = None
-    if control is not None and control != name and read.of(control).pair.primary == segments.pair.primary:
-        floor = read.of(control).latest("free")
     pair = segments.pair
     primary = footprints.get(pair.primary or read.footprints.get("primary", ""), {})
     own = footprints.get(pair.shadow or read.footprints.get(name, ""), {})
-    summaries = _summaries(shadow.modes, free, forced, floor)
+    summaries = _summaries(shadow.modes, free, forced, {mode: _floor(name, read, controls, mode) for mode in Mode})
     for mode, summary in summaries.items():
         if terms is not None:
             counted = terms.arms.get(Arm(name, mode))
@@ -202,13 +208,15 @@ def _shadow(
 
 
 def _summaries(
-    modes: Sequence[str], free: Gathered, forced: Gathered, floor: Gathered | None
+    modes: Sequence[str], free: Gathered, forced: Gathered, floors: Mapping[Mode, Gathered | None]
 ) -> dict[str, dict[str, Any]]:
     summaries: dict[str, dict[str, Any]] = {}
     if "free" in modes:
-        summaries["free"] = _free(free, floor)
+        floor = floors.get(Mode.FREE)
+        summaries["free"] = _free(free, floor) | headlines(Mode.FREE, free, floor)
     if "forced" in modes:
         summaries["forced"] = summarise_forced(forced.comparisons)
+        summaries["forced"] |= headlines(Mode.FORCED, forced, floors.get(Mode.FORCED))
     return summaries
 
 
@@ -231,7 +239,7 @@ def _earlier(
         "first": changes.moment(segment.first),
         "last": changes.moment(segment.last),
         "changed_since": {arm: found for arm, found in changed.items() if found},
-        "modes": _summaries(tuple(made), made.get("free", Gathered()), made.get("forced", Gathered()), None),
+        "modes": _summaries(tuple(made), made.get("free", Gathered()), made.get("forced", Gathered()), {}),
     }
 
 

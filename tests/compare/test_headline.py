@@ -3,11 +3,12 @@
 import json
 import random
 from array import array
+from pathlib import Path
 
 import pytest
 
 from proxy.compare.addends import Addends, by_conversation, together
-from proxy.compare.bins import UNIT, bins_of, fixed
+from proxy.compare.bins import bins_of, fixed
 from proxy.compare.comparison import ChoiceComparison, Comparison, Flip, FlipClass, Mode, TokenRef
 from proxy.compare.distance import correlation
 from proxy.compare.hazard import Exposure, intervals
@@ -85,6 +86,16 @@ def test_every_number_is_the_one_of_the_values_themselves():
         assert number["conversations"] == 20
         assert number.get("interval") == number.get("raw_interval")
     json.dumps(found)
+
+
+def test_every_number_is_written_down():
+    readme = (Path(__file__).parents[2] / "proxy" / "compare" / "README.md").read_text(encoding="utf-8")
+    table = readme.partition("## Headline numbers")[2].partition("## Findings")[0]
+    for name in {one.name for mode in Mode for one in quantities(mode)}:
+        kind = next((kind.value for kind in FlipClass if name.startswith(kind.value)), "")
+        assert f"`{name}`" in table or f"`{kind}_`" in table or f"{kind}_{name.removeprefix(kind + '_')}`" in table, (
+            name
+        )
 
 
 def test_free_hazards_are_those_of_the_hazard():

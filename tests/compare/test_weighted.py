@@ -5,9 +5,9 @@ import random
 import pytest
 
 from proxy.compare.bins import bins_of, span
-from proxy.compare.hazard import REPLICATES, weights
 from proxy.compare.quantile import quantile
-from proxy.compare.resampling import LARGEST_WEIGHT, Histograms, Outside, Sums, Weights, unpack, width_for
+from proxy.compare.resample import REPLICATES, weights
+from proxy.compare.weighted import LARGEST_WEIGHT, Histograms, Outside, Sums, Weights, unpack, width_for
 
 RNG = random.Random(5)
 NAMES = [f"c{number}" for number in range(12)]
@@ -15,7 +15,14 @@ NAMES = [f"c{number}" for number in range(12)]
 
 def test_no_weight_is_larger_than_a_lane_has_room_for():
     assert max(max(weights(str(number))) for number in range(300)) <= LARGEST_WEIGHT
-    assert [width_for(values) for values in ([], [0], [2**27], [2**28], [-(2**60)], [2**90])] == [32, 32, 32, 64, 96, 96]
+    assert [width_for(values) for values in ([], [0], [2**27], [2**28], [-(2**60)], [2**90])] == [
+        32,
+        32,
+        32,
+        64,
+        96,
+        96,
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 2**20, 2**40, 2**80, 2**1000])
@@ -31,7 +38,7 @@ def test_sums_are_those_of_adding_up(size):
 
 
 def test_every_lane_can_hold_the_worst_sum():
-    worst = Weights([LARGEST_WEIGHT] * REPLICATES)
+    worst = Weights(bytes([LARGEST_WEIGHT]) * REPLICATES)
     for value in (2**28 - 1, -(2**28), 2**59, -(2**91)):
         sums = Sums([value])
         sums.add(worst, value)

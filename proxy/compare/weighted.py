@@ -1,8 +1,7 @@
-"""All bootstrap replicates at once: sums and quantiles of conversations, each counted as often as a hash says.
+"""Sums and quantiles over conversations in all replicates of the bootstrap at once: numbers of any size and sign, histograms.
 
-House rules. Pure, and exact: everything is an integer. A conversation's 512 weights are one long integer of as many lanes, so that one product gives its
-part of all replicates and one sum adds it; nothing but the interpreter is needed for that, and a hundred thousand tokens take a fraction of a second. Weights are
-``hazard.weights``: shards agree, and two arms of one conversation are resampled together.
+House rules. Pure, and exact: everything is an integer, a lane of it each replicate (as ``resample``, with lanes as wide as a sum needs), so that one product
+gives a conversation's part of all replicates. Nothing but the interpreter is needed for that, and a hundred thousand tokens take a fraction of a second.
 """
 
 from __future__ import annotations
@@ -14,17 +13,12 @@ from functools import lru_cache
 from itertools import accumulate
 
 from proxy.compare.bins import quantile_of
-from proxy.compare.hazard import REPLICATES
+from proxy.compare.resample import REPLICATES
 
-#: No weight is larger (``hazard`` knows no more thresholds).
+#: No weight is larger (``resample`` knows no more thresholds).
 LARGEST_WEIGHT = 8
 _LANE = 32  # bits; a lane is one or more of these
 _NATIVE = {32: "I", 64: "Q"}
-
-
-@lru_cache(maxsize=64)
-def _layout(width: int) -> struct.Struct:
-    return struct.Struct("<" + f"I{width // 8 - 4}x" * REPLICATES)
 
 
 @lru_cache(maxsize=64)
@@ -40,9 +34,9 @@ def width_for(values: Iterable[int]) -> int:
 
 
 class Weights:
-    """One conversation's weights, as lanes of any width."""
+    """One conversation's weights (``resample.weights``), as lanes of any width."""
 
-    def __init__(self, weights: Sequence[int]) -> None:
+    def __init__(self, weights: bytes) -> None:
         self._weights = weights
         self._packed: dict[int, int] = {}
 
@@ -50,7 +44,9 @@ class Weights:
         """Return the weights in lanes of so many bits."""
         found = self._packed.get(width)
         if found is None:
-            found = self._packed[width] = int.from_bytes(_layout(width).pack(*self._weights), "little")
+            wide = bytearray(REPLICATES * width // 8)
+            wide[:: width // 8] = self._weights
+            found = self._packed[width] = int.from_bytes(wide, "little")
         return found
 
 
