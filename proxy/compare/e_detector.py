@@ -14,20 +14,20 @@ from math import exp, fsum, inf, log, log1p
 from msgspec import Struct
 
 #: Shares of differing conversations in which a candidate that has drifted is the bad one; just above a half are small drifts, near one are gross.
-_GRID = (0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+GRID = (0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 
 class Detector(Struct, frozen=True):
     """Its state: log M for each theta, and how many differing conversations it has seen since it began or was reset."""
 
-    logs: tuple[float, ...] = (-inf,) * len(_GRID)
+    logs: tuple[float, ...] = (-inf,) * len(GRID)
     seen: int = 0
 
     def after(self, *, worse: bool) -> Detector:
         """The state after one more conversation in which the arms differ; ``worse``: the candidate was the bad one."""
         logs = tuple(
             _plus_one(now) + log(2 * (theta if worse else 1 - theta))
-            for now, theta in zip(self.logs, _GRID, strict=True)
+            for now, theta in zip(self.logs, GRID, strict=True)
         )
         return Detector(logs, self.seen + 1)
 
