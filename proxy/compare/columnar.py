@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice, pairwise
-from math import exp, fsum, log
+from math import exp, fsum
 from operator import mul, sub
 from typing import TypeVar
 
 from proxy.compare.columns import Columns, Lists
-from proxy.compare.distance import lower_bounds
+from proxy.compare.distance import kl_bound, lower_bounds
 from proxy.compare.position import Entry, Table, table
 from proxy.compare.row import MASS_ERROR
 
@@ -175,8 +175,7 @@ def _alone(known: int | None, p: float, q: float, *, comparable: bool) -> Entry:
         p_rest, q_rest = 1.0 - mine, 1.0 - theirs
         kl = tv = 0.0
         if p_rest >= MASS_ERROR and q_rest >= MASS_ERROR:
-            kl = mine * (p - q) + p_rest * log(p_rest / q_rest)
-            kl = max(0.0, kl)
+            kl = kl_bound(mine * (p - q), p_rest, q_rest)
             tv = 0.5 * (abs(mine - theirs) + abs(p_rest - q_rest))
     return known, p, q, None, None, None, 1 if theirs > 0.5 + MASS_ERROR else None, kl, tv, True
 
@@ -198,7 +197,7 @@ def _bounds_by(mine: list[float], theirs: list[float], width: int) -> tuple[list
             at, to = place * width, (place + 1) * width
             kl, tv = _bounds(mine[at:to], theirs[at:to])
         else:
-            kl = max(0.0, mean + p_rest * log(p_rest / q_rest))
+            kl = kl_bound(mean, p_rest, q_rest)
             tv = 0.5 * (move + abs(p_rest - q_rest))
         kls.append(kl)
         tvs.append(tv)
@@ -221,6 +220,6 @@ def _bounds(mine: list[float], theirs: list[float]) -> tuple[float, float]:
         if not size:
             return 0.0, 0.0
         mine, theirs, ps, qs = mine[:size], theirs[:size], ps[:size], qs[:size]
-    kl = fsum(map(mul, ps, map(sub, mine, theirs))) + p_rest * log(p_rest / q_rest)
+    kl = kl_bound(fsum(map(mul, ps, map(sub, mine, theirs))), p_rest, q_rest)
     tv = 0.5 * (fsum(map(abs, map(sub, ps, qs))) + abs(p_rest - q_rest))
-    return max(0.0, kl), tv
+    return kl, tv
