@@ -8,6 +8,7 @@ JSON string can hold it, and taking it away leaves one event. Wherever that is n
 from __future__ import annotations
 
 import re
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -61,7 +62,7 @@ def _without(events: bytes, before: bytes, after: bytes, between: bytes) -> byte
     """
     if not events:
         return b""
-    texts = [event[len(before) : -len(after)] for event in events.split(b"\n")[::2]]
+    texts = list(map(itemgetter(slice(len(before), -len(after))), events.split(b"\n")[::2]))
     return b"".join(texts) if between.join(texts) == events[len(before) : -len(after)] else None
 
 

@@ -66,7 +66,7 @@ class Answer(Struct, frozen=True):
     @property
     def body(self) -> bytes:
         """The whole body."""
-        return b"".join(piece for _, piece in self.pieces)
+        return b"".join([piece for _, piece in self.pieces])
 
 
 Fetch = Callable[[Call], Awaitable[Answer]]

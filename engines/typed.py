@@ -197,7 +197,7 @@ def _ordered(lists: Lists) -> bool:
     """Put the alternatives of each token in order where they lie; False when a value is not usual."""
     names, values, _ = lists
     lowest, highest = LISTED
-    for at, to in lists.places():
+    for at, to in lists.places() if values else ():
         column = values[at:to]
         if column != sorted(column, reverse=True):
             order = sorted(range(at, to), key=values.__getitem__, reverse=True)
@@ -231,8 +231,8 @@ def _ids(names: list[str], lists: Lists) -> tuple[int, ...] | None:
     ids = tuple(map(int, digits))
     if list(map(str, ids)) != digits:
         return None
-    ends = [(lists.names[at], lists.names[to - 1]) for at, to in lists.places() if at < to]
-    return ids if all(one.startswith(LABEL) and other.startswith(LABEL) for one, other in ends) else None
+    ends = [name for at, to in lists.places() if at < to for name in (lists.names[at], lists.names[to - 1])]
+    return ids if [name[:size] for name in ends] == [LABEL] * len(ends) else None
 
 
 def _texts(names: list[str], listed: list[str]) -> bool:

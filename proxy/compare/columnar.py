@@ -29,6 +29,8 @@ def usual(primary: Columns, shadow: Columns, common: int, *, comparable: bool) -
     if primary.labelled is not shadow.labelled:
         return table([None] * common), list(range(common))
     width = primary.lists.width
+    if width == 0:
+        return _bare(primary, shadow, common, comparable=comparable)
     if width is not None and width > 2 and shadow.lists.width == width:
         return _even(primary, shadow, common, width, comparable=comparable)
     ids = primary.ids or (None,) * common
@@ -40,17 +42,19 @@ def usual(primary: Columns, shadow: Columns, common: int, *, comparable: bool) -
     for known, name, also, p, q, (names, mine), (others, theirs) in rows:
         if p is None or q is None or name != also:
             found.append(None)
-        elif mine or theirs:
-            found.append(_listed(known, name, (p, q), (names, others), (mine, theirs), comparable=comparable))
         else:
-            found.append(_alone(known, p, q, comparable=comparable))
+            found.append(_listed(known, name, (p, q), (names, others), (mine, theirs), comparable=comparable))
     return table(found), [place for place, entry in enumerate(found) if entry is None]
 
 
 def lists_whole(primary: Columns, shadow: Columns, upto: int) -> bool:
-    """Say of the first ``upto`` rows that both arms show rivals in the same ones, and that no list is that of the row before. False: it may be."""
+    """Say of the first ``upto`` rows that no arm lacks rivals in some of them, and that no list is that of the row before. False: it may be.
+
+    A primary that shows rivals nowhere was asked for none.
+    """
     mine, theirs = primary.lists, shadow.lists
-    if [size > 1 for size in mine.sizes[:upto]] != [size > 1 for size in theirs.sizes[:upto]]:
+    rivals, others = [size > 1 for size in mine.sizes[:upto]], [size > 1 for size in theirs.sizes[:upto]]
+    if rivals != others and True in rivals:
         return False
     return not _repeats(mine, upto) and not _repeats(theirs, upto)
 
@@ -58,7 +62,7 @@ def lists_whole(primary: Columns, shadow: Columns, upto: int) -> bool:
 def _repeats(lists: Lists, upto: int) -> bool:
     """Say whether a list may be that of the row before; tied tokens may stand in another order."""
     names, values, _ = lists
-    return any(
+    return bool(values) and any(
         values[at] == values[then]
         and values[at:then] == values[then:end]
         and set(names[at:then]) == set(names[then:end])
@@ -167,17 +171,44 @@ def _listed(
     return known, chosen[0], q, first - second, theirs[0] - theirs[1], shift, rank, kl, tv, True
 
 
-def _alone(known: int | None, p: float, q: float, *, comparable: bool) -> Entry:
-    """The chosen tokens have values, and there is no list on either side."""
-    mine, theirs = (exp(p) if p <= 0.0 else 1.0), (exp(q) if q <= 0.0 else 1.0)
-    kl = tv = None
-    if comparable:
-        p_rest, q_rest = 1.0 - mine, 1.0 - theirs
-        kl = tv = 0.0
-        if p_rest >= MASS_ERROR and q_rest >= MASS_ERROR:
-            kl = kl_bound(mine * (p - q), p_rest, q_rest)
-            tv = 0.5 * (abs(mine - theirs) + abs(p_rest - q_rest))
-    return known, p, q, None, None, None, 1 if theirs > 0.5 + MASS_ERROR else None, kl, tv, True
+def _bare(primary: Columns, shadow: Columns, common: int, *, comparable: bool) -> tuple[Table, list[int]]:
+    """Measure positions at which the primary lists no alternatives, as when a client asks for logprobs alone."""
+    nothing: list[float | None] = [None] * common
+    own_gaps, ranks, kls, tvs = nothing[:], nothing[:], nothing[:], nothing[:]
+    left: list[int] = []
+    rows = zip(primary.names, shadow.names, primary.logprobs, shadow.logprobs, shadow.rows(common), strict=False)
+    for place, (name, also, p, q, (others, theirs)) in enumerate(rows):
+        if p is None or q is None or name != also:
+            left.append(place)
+            continue
+        its = _own(name, q, others, theirs)
+        if its is None:
+            left.append(place)
+            continue
+        listed, own_gaps[place], ranks[place] = its
+        its_share = exp(listed) if listed <= 0.0 else 1.0
+        if not theirs and its_share > 0.5 + MASS_ERROR:
+            ranks[place] = 1
+        if comparable:
+            share = exp(p) if p <= 0.0 else 1.0
+            p_rest, q_rest = 1.0 - share, 1.0 - its_share
+            kls[place] = tvs[place] = 0.0
+            if p_rest >= MASS_ERROR and q_rest >= MASS_ERROR:
+                kls[place] = kl_bound(share * (p - listed), p_rest, q_rest)
+                tvs[place] = 0.5 * (abs(share - its_share) + abs(p_rest - q_rest))
+    ids = list(primary.ids[:common]) if primary.ids else nothing
+    chosen = primary.logprobs[:common], shadow.logprobs[:common]
+    return [ids, *chosen, nothing[:], own_gaps, nothing[:], ranks, kls, tvs, [True] * common], left
+
+
+def _own(name: str, q: float, names: list[str], values: list[float]) -> tuple[float, float | None, int | None] | None:
+    """What one arm shows beside the chosen token's ``q``: its listed value, its own gap, the token's rank. None: not usual."""
+    if not values:
+        return q, None, None
+    its = dict(zip(names, values, strict=True))
+    if name not in its or len(its) < len(values) or "" in its or len(values) < 3 or not 0.0 >= values[0] > values[1]:
+        return None
+    return its[name], values[0] - values[1], 1 if q >= values[0] else 1 + sum(value > q for value in values)
 
 
 def _bounds_by(mine: list[float], theirs: list[float], width: int) -> tuple[list[float | None], list[float | None]]:

@@ -7,7 +7,7 @@ and whoever compares may rely on it. Nothing here knows an engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, islice, pairwise, repeat
 from typing import Any, NamedTuple, overload
 
 from proxy.compare.token_stream import Token
@@ -83,6 +83,8 @@ class Columns(Sequence[Token]):
     def rows(self, upto: int) -> Iterator[tuple[list[str], list[float]]]:
         """Names and logprobs of the alternatives of each of the first ``upto`` tokens."""
         names, values, _ = self.lists
+        if not values:
+            return repeat(([], []), min(upto, len(self)))
         return ((names[at:to], values[at:to]) for at, to in islice(self.lists.places(), upto))
 
     def all(self) -> tuple[Token, ...]:

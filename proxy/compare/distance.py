@@ -41,6 +41,16 @@ def probability_error(p: float, q: float) -> float:
     return fabs(exp(min(q, 0.0)) - exp(min(p, 0.0)))
 
 
+def relative_errors(pairs: Sequence[tuple[float, float]]) -> list[float | None]:
+    """Return ``relative_error`` of each pair."""
+    return [None if fabs(p) < RELATIVE_FLOOR else fabs(q - p) / fabs(p) for p, q in pairs]
+
+
+def probability_errors(pairs: Sequence[tuple[float, float]]) -> list[float]:
+    """Return ``probability_error`` of each pair."""
+    return [fabs(exp(q if q < 0.0 else 0.0) - exp(p if p < 0.0 else 0.0)) for p, q in pairs]  # noqa: FURB136 - a call costs three times as much
+
+
 def k1(d: float) -> float:
     """Return the unbiased, high-variance estimate of KL(p || q) of one token (Schulman 2020)."""
     return -d

@@ -61,8 +61,10 @@ class Tau(Struct, frozen=True):
 
         None while the scale is unknown, and where no gap is.
         """
+        if self.scale is None:
+            return None
         known = [gap for gap in gaps if gap is not None]
-        if self.scale is None or not known:
+        if not known:
             return None
         if self.scale == 0.0:
             return 0.0

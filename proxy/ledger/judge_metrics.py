@@ -234,8 +234,8 @@ class JudgeMetrics:
         choices = record.comparison.choices
         for name, values in (
             ("logprob_error_nats", [abs(q - p) for p, q in pairs]),
-            ("logprob_relative_error", [distance.relative_error(p, q) for p, q in pairs]),
-            ("probability_error", [distance.probability_error(p, q) for p, q in pairs]),
+            ("logprob_relative_error", distance.relative_errors(pairs)),
+            ("probability_error", distance.probability_errors(pairs)),
             ("kl_lower_bound_nats", chain.from_iterable(choice.kl_lower_bounds for choice in choices)),
             ("token_rank", chain.from_iterable(choice.ranks for choice in choices)),
         ):

@@ -1,6 +1,6 @@
 """The judge's numbers while it lives: counters, gauges and histograms in plain tables that are written down once a second.
 
-House rules. Only declared metrics, only their declared labels. One bisect and one addition a value, no lock: one thread owns a table.
+House rules. Only declared metrics, only their declared labels. One bisect a value, no lock: one thread owns a table.
 A snapshot is complete (another process renders it) and can be resumed, so that a judge's restart never takes a sum back. Times are
 handed in.
 """
@@ -98,13 +98,15 @@ class Series:
         found = series.get(labels)
         if found is None:
             found = series[labels] = Histogram([0] * (len(edges) + 1), 0.0, {})
-        for value in values:
-            if value is not None:
-                bucket = bisect_left(edges, value)
-                found.counts[bucket] += 1
-                found.sum += value
-                if record:
-                    found.exemplars[bucket] = Exemplar(record, value, now)
+        known = [value for value in values if value is not None]
+        buckets = [bisect_left(edges, value) for value in known]
+        counts = found.counts
+        for bucket in buckets:
+            counts[bucket] += 1
+        found.sum += sum(known)
+        if record:
+            for bucket, value in dict(zip(buckets, known, strict=True)).items():  # the last in each
+                found.exemplars[bucket] = Exemplar(record, value, now)
 
     def snapshot(self, now: float) -> bytes:
         """Everything as bytes."""

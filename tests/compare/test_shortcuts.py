@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from proxy.compare import columnar
 from proxy.compare import row as rows
-from proxy.compare.distance import lower_bounds, rank
+from proxy.compare.distance import (
+    lower_bounds,
+    probability_error,
+    probability_errors,
+    rank,
+    relative_error,
+    relative_errors,
+)
 from proxy.compare.identity import same
 from proxy.compare.row import Row, read_row, value
 from proxy.compare.token_stream import Alternative, Token
@@ -69,3 +76,9 @@ def test_bounds_of_columns_are_those_of_pairs(pairs: list[tuple[float, float]], 
     tied = [(p, q) for p, q in pairs for _ in range(2)] + [(-0.0001, -0.0001), (-0.0001, -0.0002)]
     tied.sort(key=lambda one: -one[0])
     assert columnar._bounds([p for p, _ in tied], [q for _, q in tied]) == lower_bounds(tied)
+
+
+@given(st.lists(st.tuples(st.floats(-30.0, 0.1), st.floats(-30.0, 0.1)), max_size=8))
+def test_errors_of_many_are_those_of_each(pairs: list[tuple[float, float]]) -> None:
+    assert relative_errors(pairs) == [relative_error(p, q) for p, q in pairs]
+    assert probability_errors(pairs) == [probability_error(p, q) for p, q in pairs]

@@ -195,7 +195,11 @@ def even(draw):
         sides.append(rows)
     if draw(st.booleans()):  # the same tokens were chosen, whatever the second's lists say of them
         sides[1] = [(mine[0], its[1]) for mine, its in zip(*sides, strict=False)] + sides[1][len(sides[0]) :]
-    return tuple(body([row(name, listed, label=label) for name, listed in rows]) for rows in sides)
+    if draw(st.booleans()):  # the client asked for no alternatives
+        sides[0] = [(name, [(name, listed[0][1])]) for name, listed in sides[0]]
+    bare = [len(listed) == 1 for _, listed in sides[0]]
+    left, right = ([row(name, listed, label=label) for name, listed in rows] for rows in sides)
+    return body([one | {"top_logprobs": []} for one in left] if all(bare) else left), body(right)
 
 
 @settings(max_examples=300)
