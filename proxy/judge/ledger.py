@@ -22,6 +22,7 @@ from proxy.counters import is_alive
 from proxy.exchange import Exchange
 from proxy.judge.cpu import COMPARE, STORE
 from proxy.judge.desk import Done
+from proxy.judge.floors import FloorBook
 from proxy.judge.noise import NoiseBook
 from proxy.judge.spool import Kept, Spool
 from proxy.ledger import totals
@@ -35,7 +36,7 @@ from proxy.traffic.wire import Payload
 logger = logging.getLogger("parhelion")
 T = TypeVar("T")
 
-_NOISE = "noise"
+_NOISE, _FLOORS = "noise", "floors"
 _NOISE_EVERY = 5.0
 _RETRY = 1.0
 #: Settlements gather for one commit, which costs as much as some ten records: so many times so many seconds, or until there are enough.
@@ -60,6 +61,7 @@ class Ledger:
         self.store = Store.open(config.records.url)
         self.spool = spool or Spool(None)
         self.metrics = metrics
+        self.floors = FloorBook(self.store.get_state(_FLOORS))
         self._configure(config, self.store.get_state(_NOISE))
         self._pending: list[Settlement] = []
         self._owed: Counter[Settlement] = Counter()  # counts of what the store could not take
@@ -92,6 +94,7 @@ class Ledger:
         near_tie = config.verdict.near_tie
         self.noise = NoiseBook(None if near_tie == "auto" else near_tie, noise)
         self._arms = {Arm(shadow.name, mode) for shadow in config.shadows for mode in shadow.modes}
+        self.floors.only({shadow.name for shadow in config.shadows})
 
     def took(self, exchanges: Sequence[Exchange], payloads: Sequence[Payload]) -> Sequence[Exchange]:
         """Note that exchanges have come into the judge's hands, where they are until settled; they are kept on disk as they came.
@@ -143,6 +146,7 @@ class Ledger:
         for one in done.settlements:
             if one.record is not None:
                 self.metrics.observe_comparison(one.record)
+                self.floors.take(one.record)
         for outcome in examined.outcomes:
             if outcome.comparison is not None and examined.asked is not None:
                 self.noise.learn(examined.asked.model, outcome.comparison, control=outcome.role == "control")
@@ -228,12 +232,12 @@ class Ledger:
             self.store.settle(batch, state=state)
 
     def _learned(self) -> dict[str, bytes]:
-        """What others keep here, each time; the noise book now and then, since it only has to survive a restart nearly up to date."""
+        """What others keep here, each time; the books of noise now and then, since they only have to survive a restart nearly up to date."""
         state = {key: value() for key, value in self._kept.items()}
         now = time.monotonic()
         if now >= self._noise_due or self._closing:
             self._noise_due = now + _NOISE_EVERY
-            state[_NOISE] = self.noise.encode()
+            state |= {_NOISE: self.noise.encode(), _FLOORS: self.floors.encode()}
         return state
 
     def keep(self, key: str, value: Callable[[], bytes]) -> None:

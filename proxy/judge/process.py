@@ -232,6 +232,7 @@ class Judge:
                 self.metrics.in_flight(shadow.name, mode, self.pipeline.held)
         self.metrics.spool(self.spool.size, self.spool.waiting(), self.spool.skipped)
         self.spool.skipped.clear()
+        self.metrics.measured(self.ledger.floors.measured())
         for stage, seconds in self.cpu.since_last().items():
             self.metrics.cpu(stage, seconds)
         try:

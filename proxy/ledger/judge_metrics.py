@@ -42,6 +42,7 @@ _OF_A_STACK = (
     "self_flips",
 )
 _OF_A_PAIR = ("footprint_differences", "prompt_parity")
+_MEASURED = ("noise_floor", "headline")
 _CAPABILITIES = ("chat", "token_ids", "prompt_ids", "forced", "rows_per_token", "stream_same")
 _TOOL_KINDS = {"tool_call_name": "name", "tool_call_arguments": "arguments"}
 
@@ -70,7 +71,7 @@ class JudgeMetrics:
         for gone in self._shadows - shadows:
             self._stacks.pop(gone, None)
             self._prompts.pop(gone, None)
-            for name in ("shadow_circuit_open", "judge_in_flight", *_OF_A_STACK, *_OF_A_PAIR):
+            for name in ("shadow_circuit_open", "judge_in_flight", *_OF_A_STACK, *_OF_A_PAIR, *_MEASURED):
                 self._series.forget(name, gone)
         for shadow in config.shadows:
             if shadow.name not in self._shadows:
@@ -128,6 +129,14 @@ class JudgeMetrics:
     def mirror_lag(self, seconds: float) -> None:
         """Say how long after the primary's end an exchange was settled."""
         self._series.observe("mirror_lag_seconds", (), (seconds,))
+
+    def measured(self, numbers: Iterable[tuple[str, str, str, str, float]]) -> None:
+        """Say how far the arms have been from the primary: (shadow, role, mode, quantity, value), all there are. The control's are the noise floor."""
+        for name in _MEASURED:
+            for shadow in self._shadows:
+                self._series.forget(name, shadow)
+        for shadow, role, mode, quantity, value in numbers:
+            self._series.set("noise_floor" if role == "control" else "headline", (shadow, mode, quantity), value)
 
     def cpu(self, stage: str, seconds: float) -> None:
         """Add processor time that a stage of the judge has spent: ``mirror``, ``compare`` or ``store``."""

@@ -1,7 +1,7 @@
 """Every metric that Parhelion exports, declared once: name, type, labels, unit, buckets, what it says and why it is there.
 
 House rules. A metric is declared here when something sets it, not before: the judgement (``verdict``, ``log_e_value``,
-``conversations_needed``, ``noise_floor``, ``drift_log_e``)
+``conversations_needed``, ``drift_log_e``)
 comes with the code that does. Names and labels are the contract of dashboards and alerts: add, never rename. Labels
 are bounded by construction (``labels.py``); ``model`` stands only where a panel divides by model, because it multiplies series.
 ``arm`` is ``primary`` or a shadow's name. Units are base units; a name ends in its unit.
@@ -165,6 +165,11 @@ _OUTPUTS = (
     _histogram("judge", "score_error", ("shadow",), "Absolute difference of an item's score.", "size of the numeric drift of rankers", buckets=_ERRORS),
 )  # fmt: skip
 
+_FLOORS = (
+    _gauge("judge", "noise_floor", (*_ARM, "quantity"), "How far a control has been from the primary since either is the stack it is; quantity: a headline number's name (median_error_nats).", "what a candidate's numbers must be held against; absent before 200 positions"),
+    _gauge("judge", "headline", (*_ARM, "quantity"), "How far a candidate has been from the primary, as noise_floor.", "headline / on(mode, quantity) group_left() noise_floor, many times 1, is worth a look at the report, which has the interval"),
+)  # fmt: skip
+
 _STACK = (
     _gauge("judge", "engine_info", ("arm", *ENGINE_FIELDS), "1 for the stack of each arm.", "numbers belong to a stack"),
     _gauge("judge", "footprint_differences", ("shadow",), "Fields in which a shadow's stack is known to differ from the primary's.", "what else was changed"),
@@ -182,5 +187,5 @@ _STACK = (
     _gauge("admin", "judge_snapshot_age_seconds", (), "Age of the judge's last word; it speaks every second.", "a dead or hung judge leaves its last numbers"),
 )  # fmt: skip
 
-METRICS: tuple[Metric, ...] = _LIVE_PATH + _MIRROR + _TOKENS + _REQUESTS + _OUTPUTS + _STACK
+METRICS: tuple[Metric, ...] = _LIVE_PATH + _MIRROR + _TOKENS + _REQUESTS + _OUTPUTS + _FLOORS + _STACK
 BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}

@@ -228,6 +228,19 @@ def test_what_the_judge_says(tmp_path):
     assert infos[0]["dtype"] == infos[0]["gpu"] == "unknown"
 
 
+def test_the_controls_distance_is_the_noise_floor_and_what_is_no_longer_known_goes(tmp_path):
+    metrics = judge()
+    of = "median_error_nats"
+    metrics.measured([("control", "control", "free", of, 0.01), ("candidate", "candidate", "free", of, 0.02)])
+    found = page(tmp_path, metrics)
+    assert value(found, "noise_floor", "free", of, "control") == 0.01
+    assert value(found, "headline", "free", of, "candidate") == 0.02
+    assert sum(key[0] in {"noise_floor", "headline"} for key in found) == 2
+    metrics.measured([("candidate", "candidate", "forced", of, 0.03)])
+    found = page(tmp_path, metrics)
+    assert [key for key in found if key[0] in {"noise_floor", "headline"}] == [("headline", "forced", of, "candidate")]
+
+
 def test_ten_thousand_models_stay_few_series(tmp_path, make):
     metrics = judge()
     kinds = [None, *FlipClass]
@@ -357,6 +370,9 @@ def test_every_declared_metric_is_set_by_something(tmp_path, make):
     metrics.primary_tokens_source("reply")
     metrics.spool(10, 1, {"full": 1})
     metrics.spool_replayed()
+    metrics.measured(
+        [("control", "control", "free", "k3_nats", 0.1), ("candidate", "candidate", "free", "k3_nats", 0.1)]
+    )
     metrics.mirror_lag(0.1)
     metrics.footprint("primary", {"engine": "vllm"})
     metrics.footprint("candidate", {"engine": "sglang"})
