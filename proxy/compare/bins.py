@@ -24,6 +24,7 @@ UNIT = 1 << 64
 
 _SHIFT = 52 - 5
 _UNSIGNED = 0xFFFF  # exponent and five bits; -0.0 is 0
+_UNITS = float(UNIT)
 _LARGEST = 2.0**900  # beyond it a product with UNIT may not be a float
 
 
@@ -71,8 +72,9 @@ class Bins(Struct):
             return
         if min(taken) < 0.0:
             raise ValueError("a histogram is of values of 0 and more")
-        self.total += sum(map(fixed, taken))
-        self.largest = max(self.largest, *taken)
+        largest = max(taken)
+        self.total += sum(map(int, map(_UNITS.__mul__, taken)) if largest < _LARGEST else map(fixed, taken))
+        self.largest = max(self.largest, largest)
         for index, count in Counter(bins_of(taken)).items():
             self.counts[index] = self.counts.get(index, 0) + count
 
