@@ -151,3 +151,21 @@ def worth(block: str, *path: str) -> Cell:
         return "\n".join(f"{arm} {share(counts.get('valid', 0), sum(counts.values()))}" for arm, counts in arms)
 
     return cell
+
+
+def anytime(name: str) -> Cell:
+    """Make the cell of an interval that holds at all times, with the conversations behind it: "0 to 0.012 (n 400)"; one end may be unknown."""
+
+    def cell(numbers: Numbers) -> str:
+        found = numbers.get("anytime", {}).get(name)
+        if found is None:
+            return ABSENT
+        low, high = found["interval"]
+        ends = f"{number(low)} to {number(high)}"
+        if high is None:
+            ends = f"at least {number(low)}"
+        elif low is None:
+            ends = f"at most {number(high)}"
+        return f"{ends} (n {found['conversations']:,})"
+
+    return cell

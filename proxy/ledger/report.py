@@ -20,7 +20,7 @@ from proxy.compare.comparison import Comparison, Mode, Source
 from proxy.compare.layers import LAYER_OF, Evidence, place
 from proxy.compare.summary import summarise_forced, summarise_free, summarise_latency, summarise_ties
 from proxy.config import Config
-from proxy.ledger import changes, engine_state
+from proxy.ledger import anytime, changes, engine_state
 from proxy.ledger.conservation import ArmTerms, Terms
 from proxy.ledger.engine_state import EngineState
 from proxy.ledger.headlines import headlines
@@ -137,6 +137,7 @@ def build_report(
     shadows = _known(config, read)
     controls = {mode: _control(shadows, read, mode) for mode in Mode}
     report["shadows"] = [_shadow(shadow, read, controls, terms, footprints) for shadow in shadows]
+    anytime.add(report["shadows"], read.shadows, config.verdict.alpha)
     return report
 
 

@@ -52,6 +52,13 @@ _VALUES = (
     Row("  left out", cells.at("relative_error", "left_out"),
         "left out of the relative error: tokens nearly certain to the primary (logprob within 0.001 of 0), where it says nothing", quiet=True),
 )  # fmt: skip
+_ANYTIME = (
+    Row("at any time: genuine", cells.anytime("genuine_share"),
+        "at any time: intervals that hold however often one looks. n: conversations, one exchange of each. genuine: the share of them with a genuine difference"),
+    Row("  tokens that must differ", cells.anytime("tv_mean"),
+        "must differ: at least this share of tokens would differ between two draws (total variation, a conversation's mean)"),
+    Row("  p99 of logprob error", cells.anytime("p99_abs_d")),
+)  # fmt: skip
 _ENDS = (
     Row("incomparable", cells.listed("incomparable"),
         "incomparable: not compared, and never called different. Not greedy: the temperature is above 0, and two random draws say "
@@ -110,6 +117,7 @@ FREE = (
     Row("expected of noise", cells.at("expected_flips", "sum"),
         "expected of noise: how many the control's own noise makes at the primary's gaps"),
     *_VALUES,
+    *_ANYTIME,
     *_OUTPUTS,
     *_ENDS,
 )  # fmt: skip
@@ -130,6 +138,7 @@ FORCED = (
         "k1 / k3: means of -d and exp(d) - 1 - d, d the shadow's logprob less the primary's. They estimate the KL only of tokens drawn at "
         "temperature 1 without a filter; else they are scores, to be held against the control's"),
     Row("correlation of logprobs", cells.correlation),
+    *_ANYTIME,
     *_ENDS,
 )  # fmt: skip
 
