@@ -153,7 +153,15 @@ def _scores(one: Numbers, control: Numbers | None) -> list[str]:
         parts.append(f"has a median logprob error of {number(error['median'])} nat{beside}")
     if not parts:
         return []
-    return [f"Scoring the primary's own tokens, {inert(one['name'], 60)} {' and '.join(parts)}."]
+    said = f"Scoring the primary's own tokens, {inert(one['name'], 60)} {' and '.join(parts)}."
+    flips: Numbers = forced.get("headline", {}).get("flips_per_1000_positions", {})
+    if "excess" not in flips:
+        return [said]
+    edges = flips.get("interval")
+    noise = ", an interval that includes 0" if edges is not None and edges[0] <= 0 <= edges[1] else ""
+    return [
+        f"{said} Over the control's that is an excess of {number(flips['excess'])} flips per 1,000 positions{within(edges)}{noise}."
+    ]
 
 
 def _flips(forced: Numbers) -> str:

@@ -4,6 +4,7 @@ import json
 import random
 from array import array
 from pathlib import Path
+from statistics import mean, stdev
 
 import pytest
 
@@ -204,13 +205,13 @@ def once(seed):
     return headline_of(Mode.FORCED, *arms)
 
 
-def test_the_interval_of_the_excess_holds_the_truth_about_as_often_as_it_says():
-    seeds = 60
-    held = dict.fromkeys(TRUTH, 0)
-    for seed in range(seeds):
-        found = once(seed)
-        for name, truth in TRUTH.items():
-            low, high = found[name]["interval"]
-            held[name] += low <= truth <= high
-    for name, count in held.items():
-        assert 52 <= count < seeds, (name, count)
+def test_the_interval_of_the_excess_holds_the_truth_about_as_often_as_it_says(seeds):
+    """Bounds that bad luck passes once in a hundred thousand runs; ``tests.bench.headline`` counts more days."""
+    found = [once(f"{seed}/{day}") for seed in seeds for day in range(25)]
+    days = len(found)
+    for name, truth in TRUTH.items():
+        edges = [one[name]["interval"] for one in found]
+        held = sum(low <= truth <= high for low, high in edges)
+        assert held >= 0.93 * days - 4.5 * (0.93 * 0.07 * days) ** 0.5, name
+        spread = stdev(one[name]["excess"] for one in found)
+        assert 0.5 < mean(high - low for low, high in edges) / (2 * 1.96 * spread) < 2.0, name

@@ -107,3 +107,15 @@ def test_llama_cpps_statistics_are_printed_on_request(store, make):
     print_llama_cpp(report["shadows"], Console(file=out, width=100, color_system=None))
     assert out.getvalue().count("Mean PPL(Q)  ") == 2  # the control has one, too
     assert "Same top p:   91.667 ± 2.534 %" in out.getvalue()
+
+
+def test_the_first_sentences_say_the_excess_of_forced_mode(store, make):
+    settle(store, make)
+    text = " ".join(shown(build_report(CONFIG, store, command="test", now=0.0)).split())
+    said = re.search(r"an excess of (\S+) flips per 1,000 positions \(95 %: (\S+) to (\S+)\)\. ", text)
+    assert said is not None
+    low, raw, high = float(said[2]), float(said[1]), float(said[3])
+    assert low < raw < high
+    assert raw == pytest.approx(58.3, abs=0.05)
+    store.settle([make.compared(make.record(500 + n, make.forced(), exchange=f"y{n}", conversation="")) for n in range(5)])  # fmt: skip
+    assert "flips per 1,000 positions." in shown(build_report(CONFIG, store, command="test", now=0.0), 200)
