@@ -196,11 +196,11 @@ def once(seed):
     arms: tuple[dict[str, Addends], dict[str, Addends]] = ({}, {})
     for number in range(60):
         tokens, hard, bias = rng.randint(10, 50), rng.choice((0.5, 1.5)), rng.gauss(0.0, 0.05)
-        for arm, rate, size, mean in ((arms[0], 0.03, 0.2, 0.02), (arms[1], 0.02, 0.1, 0.0)):
+        for arm, rate, size, moved in ((arms[0], 0.03, 0.2, 0.02), (arms[1], 0.02, 0.1, 0.0)):
             made = arm[f"{seed}:{number}"] = Addends()
             made.sums.update(positions=tokens, values=tokens)
             made.sums["events"] = sum(rng.random() < rate * hard for _ in range(tokens))
-            made.sums["difference"] = fixed(sum(rng.gauss(bias + mean, 0.1) for _ in range(tokens)))
+            made.sums["difference"] = fixed(sum(rng.gauss(bias + moved, 0.1) for _ in range(tokens)))
             made.bins["error"] = array("H", bins_of([abs(rng.gauss(0.0, size)) for _ in range(tokens)]))
     return headline_of(Mode.FORCED, *arms)
 
