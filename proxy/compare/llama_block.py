@@ -9,7 +9,7 @@ Errors are one standard error with tokens taken as independent, as there, which 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import exp, fsum, sqrt
+from math import exp, fsum, inf, isfinite, sqrt
 from typing import Any
 
 from msgspec import Struct
@@ -97,10 +97,10 @@ def _perplexity(pairs: Sequence[tuple[float, float]]) -> dict[str, Line]:
     base, own = _mean([-p for p, _ in pairs]), _mean([-q for _, q in pairs])
     n = len(pairs)
     together = fsum((-p - base.value) * (-q - own.value) for p, q in pairs) / n / (n - 1)
-    ratio = _Mean(own.value - base.value, sqrt(max(0.0, own.error**2 + base.error**2 - 2.0 * together)))
+    ratio = _Mean(own.value - base.value, _root(own.error**2 + base.error**2 - 2.0 * together))
     ppl_q, ppl_base = exp(min(own.value, _LARGEST)), exp(min(base.value, _LARGEST))
     error_q, error_base = ppl_q * own.error, ppl_base * base.error
-    difference = sqrt(max(0.0, error_q**2 + error_base**2 - 2.0 * ppl_q * ppl_base * together))
+    difference = _root(error_q * error_q + error_base * error_base - 2.0 * ppl_q * ppl_base * together)
     times = exp(min(ratio.value, _LARGEST))
     found = {"Mean PPL(Q)": _line(ppl_q, error_q), "Mean PPL(base)": _line(ppl_base, error_base)}
     if own.error and base.error:
@@ -110,6 +110,11 @@ def _perplexity(pairs: Sequence[tuple[float, float]]) -> dict[str, Line]:
         "Mean PPL(Q)/PPL(base)": _line(times, times * ratio.error),
         "Mean PPL(Q)-PPL(base)": _line(ppl_q - ppl_base, difference),
     }
+
+
+def _root(square: float) -> float:
+    """Return the root of a difference that rounding may have put below 0; infinite where it is no number."""
+    return sqrt(max(0.0, square)) if isfinite(square) else inf
 
 
 def _divergence(bounds: Sequence[float]) -> dict[str, Line]:
@@ -143,4 +148,5 @@ def _quantiles(what: str, values: Sequence[float], at: Sequence[float]) -> dict[
 
 
 def _line(value: float, error: float) -> Line:
-    return {"value": value, "error": error}
+    """Return a line; without the error where a broken arm's is beyond a float."""
+    return {"value": value, "error": error} if isfinite(error) else {"value": value}

@@ -29,9 +29,11 @@ class Ratio(Struct, frozen=True):
     real: bool = False
     most: str = ""
 
-    def value(self, part: float, whole: int) -> float:
+    def value(self, part: int, whole: int) -> float:
         """Return the number; ``whole`` is not 0."""
-        return self.offset + self.per * part / (whole * UNIT if self.real else whole)
+        if self.real:  # the quotient first: of a broken arm the part alone may be beyond a float
+            return self.offset + self.per * (part / (whole * UNIT))
+        return self.offset + self.per * part / whole
 
 
 class Quantile(Struct, frozen=True):

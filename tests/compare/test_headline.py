@@ -3,6 +3,7 @@
 import json
 import random
 from array import array
+from math import isfinite
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -14,6 +15,7 @@ from proxy.compare.comparison import ChoiceComparison, Comparison, Flip, FlipCla
 from proxy.compare.distance import correlation
 from proxy.compare.hazard import Exposure, intervals
 from proxy.compare.headline import headline, headline_of
+from proxy.compare.llama_block import llama_block
 from proxy.compare.quantile import quantile
 from proxy.compare.quantities import quantities
 
@@ -185,6 +187,19 @@ def test_a_shift_by_one_collapses_the_correlation_while_the_mean_looks_fine():
     assert found["correlation"]["raw"] < 0.3 < 0.99 < found["correlation"]["floor"]
     assert found["correlation"]["interval"][1] < -0.6
     assert found["error_above_1_nats_share"]["interval"][0] > 0.1
+
+
+def test_an_arm_of_broken_values_gives_finite_numbers():
+    p, q = (-1.0, -3e38, -2.0) * 20, (499.0, -1.0, -3e38) * 20
+    choice = ChoiceComparison(0, 60, 60, 60, 60, identical=False, primary_logprobs=p, shadow_logprobs=q)
+    made = [Comparison(mode=Mode.FORCED, choices=(choice,)) for _ in range(12)]
+    found = headline(Mode.FORCED, made, [f"c{n}" for n in range(12)], made[1:], [f"c{n}" for n in range(11)])
+    block = llama_block(made)
+    numbers = [*found.values(), *block["perplexity"].values(), *block["token_probability"].values()]
+    assert "k3_nats" in found
+    for value in (value for number in numbers for value in number.values()):
+        for one in value if isinstance(value, list) else [value]:
+            assert isfinite(one)
 
 
 TRUTH = {"flips_per_1000_positions": 10.0, "mean_difference_nats": 0.02, "median_error_nats": 0.06745}
