@@ -102,18 +102,23 @@ def learn(noise: Noise, comparison: Comparison, *, control: bool) -> None:
     if comparison.incomparable is not None:
         return
     for choice in comparison.choices:
-        for gap in choice.gaps:
-            if gap is None or not RESOLUTION < gap < _LARGEST:
-                continue
-            noise.rows += 1
-            for index, step in _FINEST_FIRST:
-                if abs(gap - round(gap / step) * step) > RESOLUTION:
-                    break  # what is no multiple of a step is none of twice that step
-                noise.multiples[index] += 1
+        learn_gaps(noise, choice.gaps)
         if control and comparison.values_incomparable is None:
             for shift in choice.gap_shifts:
                 if shift is not None and abs(shift) < _LARGEST:
                     noise.shifts[_bin(abs(shift))] += 1
+
+
+def learn_gaps(noise: Noise, gaps: Iterable[float | None]) -> None:
+    """Add gaps of one arm's rows to the search for the grid of its logits."""
+    for gap in gaps:
+        if gap is None or not RESOLUTION < gap < _LARGEST:
+            continue
+        noise.rows += 1
+        for index, step in _FINEST_FIRST:
+            if abs(gap - round(gap / step) * step) > RESOLUTION:
+                break  # what is no multiple of a step is none of twice that step
+            noise.multiples[index] += 1
 
 
 def merge(left: Noise, right: Noise) -> Noise:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from proxy.ledger import rows
+from proxy.ledger import rows, tie_report
 from proxy.ledger.cells import ABSENT, Numbers, number, several, times
 from proxy.ledger.inert import inert
 from proxy.ledger.opening import not_compared, opening
@@ -48,6 +48,8 @@ def render(report: Numbers, console: Console) -> None:
         kinds = rows.near_tie([(inert(shadow["name"], 60), numbers) for shadow, numbers in columns])
         _table(title, columns, table, console, said, kinds)
     _ties([(shadow, shadow["ties"]) for shadow in shadows], console, said)
+    for line in tie_report.sentences(report):
+        console.print(Text(line))
     print_floors(shadows, console)
     _latency(shadows, console)
     for shadow in shadows:

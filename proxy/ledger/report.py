@@ -18,9 +18,9 @@ from msgspec import Struct, field
 from engines.capabilities import Level
 from proxy.compare.comparison import Comparison, Mode, Source
 from proxy.compare.layers import LAYER_OF, Evidence, place
-from proxy.compare.summary import summarise_forced, summarise_free, summarise_latency, summarise_ties
+from proxy.compare.summary import summarise_forced, summarise_free, summarise_latency
 from proxy.config import Config
-from proxy.ledger import anytime, changes, engine_state
+from proxy.ledger import anytime, changes, engine_state, tie_report
 from proxy.ledger.conservation import ArmTerms, Terms
 from proxy.ledger.engine_state import EngineState
 from proxy.ledger.headlines import headlines
@@ -181,7 +181,10 @@ def _shadow(
     pair = segments.pair
     primary = footprints.get(pair.primary or read.footprints.get("primary", ""), {})
     own = footprints.get(pair.shadow or read.footprints.get(name, ""), {})
-    summaries = _summaries(shadow.modes, free, forced, {mode: _floor(name, read, controls, mode) for mode in Mode})
+    floors = {mode: _floor(name, read, controls, mode) for mode in Mode}
+    summaries = _summaries(shadow.modes, free, forced, floors)
+    for kind, mine in ((Mode.FREE, free), (Mode.FORCED, forced)):
+        tie_report.beyond_noise(summaries.get(kind.value), mine, mine if controls[kind] == name else floors[kind])
     for mode, summary in summaries.items():
         if terms is not None:
             counted = terms.arms.get(Arm(name, mode))
@@ -203,7 +206,7 @@ def _shadow(
         "modes": summaries,
         "earlier": [_earlier(shadow, pair, one, primary, own, footprints) for pair, one in segments.earlier()],
         "left_out_between_stacks": segments.unsure,
-        "ties": summarise_ties(free.comparisons, forced.comparisons),
+        "ties": tie_report.ties(free, forced, (primary, own)),
         "latency": _latency(free),
     }
 

@@ -8,6 +8,7 @@ import math
 import random
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from types import SimpleNamespace
 
 import pytest
@@ -32,8 +33,13 @@ def bf16(value: float) -> float:
 
 def clean(prefix: tuple[int, ...]) -> Logits:
     """Logits of size 16 to 32, as real models' heads, so that bf16 moves in steps of 1/8."""
-    rng = random.Random(repr(prefix[-6:]))
-    return [rng.gauss(20.0, 1.5) for _ in range(VOCABULARY)]
+    return list(_clean(prefix[-6:]))
+
+
+@lru_cache(maxsize=8192)  # the arms of a comparison ask for the same prefixes
+def _clean(last: tuple[int, ...]) -> tuple[float, ...]:
+    rng = random.Random(repr(last))
+    return tuple(rng.gauss(20.0, 1.5) for _ in range(VOCABULARY))
 
 
 def log_softmax(logits: Logits, *, exact: bool = False) -> list[float]:
@@ -68,11 +74,17 @@ def row(logprobs: list[float], chosen: int, top: int) -> Token:
 
 
 class Engine:
-    """One arm: ``disturb(prefix, logits)`` is all that is wrong with it; ``highest`` breaks exact ties towards the highest id."""
+    """One arm: ``disturb(prefix, logits)`` is all that is wrong with it; ``highest`` breaks exact ties towards the highest id, ``rule(tied, prefix)`` as it says."""
 
-    def __init__(self, disturb: Callable[[tuple[int, ...], Logits], Logits] | None = None, *, highest: bool = False):
+    def __init__(
+        self,
+        disturb: Callable[[tuple[int, ...], Logits], Logits] | None = None,
+        *,
+        highest: bool = False,
+        rule: Callable[[list[int], tuple[int, ...]], int] | None = None,
+    ):
         self._disturb = disturb or (lambda _prefix, logits: logits)
-        self._highest = highest
+        self._rule = rule or (lambda tied, _prefix: tied[-1] if highest else tied[0])
 
     def logprobs(self, prefix: tuple[int, ...]) -> list[float]:
         return log_softmax(self._disturb(prefix, clean(prefix)))
@@ -84,7 +96,7 @@ class Engine:
             logprobs = self.logprobs(prefix)
             best = max(logprobs)
             tied = [index for index, value in enumerate(logprobs) if value == best]
-            chosen = tied[-1] if self._highest else tied[0]
+            chosen = self._rule(tied, prefix)
             rows.append(row(logprobs, chosen, top))
             prefix = (*prefix, chosen)
         return stream(*rows, prompt_ids=prompt)
@@ -112,8 +124,8 @@ def noisy(size: float, salt: str = "noise") -> Engine:
     return Engine(disturb)
 
 
-def rounded(*, highest: bool = False) -> Engine:
-    return Engine(lambda _prefix, logits: [bf16(x) for x in logits], highest=highest)
+def rounded(*, highest: bool = False, rule: Callable[[list[int], tuple[int, ...]], int] | None = None) -> Engine:
+    return Engine(lambda _prefix, logits: [bf16(x) for x in logits], highest=highest, rule=rule)
 
 
 @pytest.fixture(scope="session")
