@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -222,17 +222,16 @@ def _ids(names: list[str], lists: Lists) -> tuple[int, ...] | None:
 
     Of a list the ends are looked at: engines label all tokens of a reply or none.
     """
-    size = len(LABEL)
-    digits = [name[size:] for name in names]
-    if [name[:size] for name in names] != [LABEL] * len(names) or not all(map(str.isdecimal, digits)):
-        return None
-    if max(map(len, digits), default=0) > MOST_DIGITS:
-        return None
-    ids = tuple(map(int, digits))
-    if list(map(str, ids)) != digits:
-        return None
     ends = [name for at, to in lists.places() if at < to for name in (lists.names[at], lists.names[to - 1])]
-    return ids if [name[:size] for name in ends] == [LABEL] * len(ends) else None
+    if not all(map(str.startswith, chain(names, ends), repeat(LABEL))):
+        return None
+    digits = [name[len(LABEL) :] for name in names]
+    try:
+        ids = tuple(map(int, digits))
+    except ValueError:
+        return None
+    usual = list(map(str, ids)) == digits and min(ids, default=0) >= 0 and max(ids, default=0) < 10**MOST_DIGITS
+    return ids if usual else None
 
 
 def _texts(names: list[str], listed: list[str]) -> bool:

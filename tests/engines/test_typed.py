@@ -103,6 +103,14 @@ def test_what_is_not_usual_is_read_the_long_way(odd):
         assert short_way(data) == long_way(data)
 
 
+@pytest.mark.parametrize("odd", ["-5", "05", "+5", " 5", "1_0", "", "x", "٣", "²", "1" * 19, "9" * 5000])
+def test_a_label_that_no_engine_writes_is_read_the_long_way(odd):
+    usual = row(3, LISTED, label=True)
+    for data in (body([usual, usual | {"token": f"{LABEL}{odd}"}]), body([usual | {"token": f"{LABEL}{odd}"}, usual])):
+        assert not isinstance(short_way(data).choices[0].tokens, Columns)
+        assert short_way(data) == long_way(data)
+
+
 @pytest.mark.parametrize("odd", [b'"\xff":1,', b'"a":"\xff",', b'"a":{"b":["\xed\xa0\x80"]},', '"é":"é",'.encode()])
 def test_what_is_passed_over_has_to_be_text_too(odd):
     usual = body([row(3, LISTED, label=False)])

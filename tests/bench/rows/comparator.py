@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.bench.comparator import Figures, cases, measured
 from tests.bench.measure import Sample, measure, rest
 from tests.bench.native import Reply, Work
 from tests.bench.payloads import json_reply, logprobs_reply, request, sse_reply
@@ -13,36 +14,63 @@ from tests.bench.stand import Stand, medians, versus
 from tests.bench.table import Result
 
 _TOKENS = 128
-#: What primary and shadow answer, and the tokens a CPU second that are asked for.
-_PAIRS: tuple[tuple[str, Reply, Reply, float], ...] = (
+#: Processor seconds for each part of each case in each round.
+_SECONDS = 0.015
+#: What primary and shadow answer to a running proxy.
+_PAIRS: tuple[tuple[str, Reply, Reply], ...] = (
     (
         "20 alternatives as vLLM writes them",
         logprobs_reply(_TOKENS, 20, as_vllm=True),
         logprobs_reply(_TOKENS, 20, as_vllm=True, shift=0.01),
-        75e3,
     ),
-    ("20 alternatives, compact", logprobs_reply(_TOKENS, 20), logprobs_reply(_TOKENS, 20, shift=0.01), 120e3),
-    ("chosen tokens only", logprobs_reply(_TOKENS, 0), logprobs_reply(_TOKENS, 0, shift=0.01), 200e3),
-    ("streams of text", sse_reply(_TOKENS), sse_reply(_TOKENS, ending="."), 700e3),
-    ("equal bytes", logprobs_reply(_TOKENS, 20), logprobs_reply(_TOKENS, 20), 2e6),
+    ("chosen tokens only", logprobs_reply(_TOKENS, 0), logprobs_reply(_TOKENS, 0, shift=0.01)),
+    ("streams of text", sse_reply(_TOKENS, stamped=False), sse_reply(_TOKENS, ending=".", stamped=False)),
 )
 
 
 def tokens(stand: Stand) -> Iterator[Result]:
-    """Goal 12: tokens of the primary a second of what the judge says it compared for, both replies read included."""
+    """Goal 12: tokens a second of processor time, both replies read and compared; and all of the judge's work up to the record's bytes."""
+    folder = stand.folder / "comparator"
+    folder.mkdir()
+    slower, found = measured(cases(), folder, stand.pairs, _SECONDS)
+    yield Result(
+        12,
+        "orjson on 232 KB of logprobs, in 1,198 us of the goals' machine",
+        "",
+        Verdict.SHOWN,
+        figure=f"{slower:.2f}",
+        note=f"{slower * 1198:,.0f} us; figures below are times that",
+    )
+    for one in found:
+        yield _against(one, "read and compared", one.compared, "")
+        apart = f"; apart: {one.learned:,.0f} us learned, {one.stored:,.0f} us stored an exchange"
+        yield _against(one, "in the judge, up to the record", one.judged, apart)
+    yield from _running(stand)
+
+
+def _against(one: Figures, what: str, rate: tuple[float, float], apart: str) -> Result:
+    here, there = rate
+    goal = one.case.goal
+    verdict = Verdict.SHOWN if goal is None else Verdict.MET if there >= goal else Verdict.NOT_MET
+    bound = "" if goal is None else f">= {goal:,}"
+    row = f"tokens a CPU second, {one.case.name}: {what}"
+    return Result(12, row, bound, verdict, figure=f"{there:,.0f}", note=f"{here:,.0f} here{apart}")
+
+
+def _running(stand: Stand) -> Iterator[Result]:
+    """The same as a running judge tells it: what it says it compared for, learning included."""
     peer = stand.peer(parhelion.all_mirrored)
     assert peer is not None
-    for name, ours, theirs, bound in _PAIRS:
+    for name, ours, theirs in _PAIRS:
         stand.engine.answer(ours, "primary")
         stand.engine.answer(theirs, "shadow")
         asks = {} if ours.kind == "sse" else {"logprobs": True, "top_logprobs": 20}
         body = request(1024, stream=ours.kind == "sse", **asks)
         work = Work(body, connections=2, seconds=10, requests=150)
         rest(peer, stand.engine)
-        rates = [_rate(measure(peer, stand.engine, work)) for _ in range(3)]
-        best = sorted(rates)[1]
-        verdict = Verdict.MET if best >= bound else Verdict.NOT_MET
-        yield Result(12, f"compared tokens a CPU second: {name}", f">= {bound:,.0f}", verdict, figure=f"{best:,.0f}")
+        found = sorted(_rate(measure(peer, stand.engine, work)) for _ in range(3))
+        row = f"tokens a CPU second, {name}: a running judge, learning included"
+        yield Result(12, row, "", Verdict.SHOWN, note=f"{found[1]:,.0f} here")
     stand.engine.answer(json_reply(1300))
 
 
