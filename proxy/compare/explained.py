@@ -98,12 +98,13 @@ def _lists(
     hidden = value_layer.hidden_rivals(choice, primary, shadow) if comparable else ([], [])
     repeated: tuple[list[int], list[int]] = ([], [])
     lacking: tuple[list[int], list[int]] = ([], [])
-    if not (
-        isinstance(primary, Columns) and isinstance(shadow, Columns) and lists_whole(primary, shadow, choice.compared)
-    ):
+    columns = isinstance(primary, Columns) and isinstance(shadow, Columns)
+    # A list that repeats another lacks what belongs there, and makes the other arm's seem to lack what it holds.
+    if any(hidden) or not (columns and lists_whole(primary, shadow, choice.compared)):
         primary, shadow = primary[: choice.compared], shadow[: choice.compared]
         repeated = value_layer.repeated_lists(primary), value_layer.repeated_lists(shadow)
         lacking = value_layer.short_lists(primary, shadow)
+    hidden = value_layer.enough_hidden(hidden, {row for rows in (*repeated, *doubled) for row in rows})
     seen: Evidence = {}
     for what, rows in (("repeated", repeated), ("doubled", doubled), ("left_out", hidden), ("missing", lacking)):
         seen |= {f"{arm}_{what}": len(some) for arm, some in zip(("primary", "shadow"), rows, strict=True) if some}

@@ -17,7 +17,7 @@ from proxy.compare.near_tie import RESOLUTION
 
 _LOWEST, _HIGHEST, _PER_OCTAVE = -20, 6, 4
 _BINS = (_HIGHEST - _LOWEST) * _PER_OCTAVE + 2
-_LARGEST = 1e5  # no shift of logits is as large: it is no logprob
+_LARGEST = 1e5  # no two logits are as far apart: what says so is no logprob
 #: In shifts: gaps below are as good as none, and no flip of normal noise is as far away.
 _NEAR, _NEVER = 0.25, 8.0
 
@@ -92,7 +92,7 @@ def gather(comparisons: Sequence[Comparison], conversations: Sequence[str]) -> A
                 counted = into.bins.setdefault(place, [0, 0])
                 counted[0] += 1
                 counted[1] += not agree
-                arm.gaps[place] = arm.gaps.get(place, 0.0) + gap
+                arm.gaps[place] = arm.gaps.get(place, 0.0) + min(gap, _LARGEST)
             if one.values_incomparable is None:
                 known = [shift for shift in choice.gap_shifts if shift is not None and abs(shift) < _LARGEST]
                 into.shifts += len(known)
@@ -133,6 +133,8 @@ def layout(arm: Arm, control: Arm) -> Layout:
 def _bin(gap: float) -> int:
     if gap <= RESOLUTION:
         return 0
+    if gap >= _LARGEST:
+        return _BINS - 1
     return min(_BINS - 1, 1 + max(0, floor((log2(gap) - _LOWEST) * _PER_OCTAVE)))
 
 

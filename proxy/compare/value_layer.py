@@ -35,6 +35,8 @@ _SCALED, _MOVED = 0.05, 0.05
 _FAR = 0.5
 #: A list that goes on so far (nats) below a token and does not hold it has left it out: no two engines of one model differ by so much there.
 _BELOW, _ENOUGH_HIDDEN, _ROUNDING = 3.0, 3, 1e-9
+#: So many rivals with the same names and values in two rows are no chance, whatever few digits they are given with.
+_ENOUGH_RIVALS = 3
 
 
 def alignment_findings(primary: Sequence[float | None], shadow: Sequence[float | None]) -> tuple[str, ...]:
@@ -123,8 +125,20 @@ def repeated_lists(tokens: Sequence[Token]) -> list[int]:
 
 
 def _same_list(one: Token, other: Token) -> bool:
+    """Say whether two rows show one list, give or take the tokens chosen in them, which some engines put into whatever list they show."""
     mine, theirs = one.top, other.top
-    return len(mine) > 1 and len(theirs) > 1 and mine[0].logprob == theirs[0].logprob and mine == theirs
+    if len(mine) < 2 or len(theirs) < 2:
+        return False
+    if mine[0].logprob == theirs[0].logprob and mine == theirs:
+        return True
+    if {entry.logprob for entry in mine[-2:]}.isdisjoint(entry.logprob for entry in theirs[-2:]):
+        return False
+    left, right = (
+        [entry for entry in top if same(entry, one) is not True and same(entry, other) is not True]
+        for top in (mine, theirs)
+    )
+    size = min(len(left), len(right))
+    return size >= _ENOUGH_RIVALS and left[:size] == right[:size]
 
 
 def short_lists(primary: Sequence[Token], shadow: Sequence[Token]) -> tuple[list[int], list[int]]:
@@ -155,7 +169,7 @@ def hidden_rivals(
 ) -> tuple[list[int], list[int]]:
     """Return the rows in which an arm leaves out one of the other's two most likely tokens although its list goes far below it, for each arm.
 
-    Only rows in which the arms' first two are not the same are looked at. Too few of them are a difference of the engines and not of their lists.
+    Only rows in which the arms' first two are not the same are looked at.
     """
     hidden: tuple[list[int], list[int]] = ([], [])
     for index, (gap, other, moved) in enumerate(zip(choice.gaps, choice.shadow_gaps, choice.gap_shifts, strict=True)):
@@ -166,7 +180,13 @@ def hidden_rivals(
             hidden[1].append(index)
         elif _lacks(left, right):
             hidden[0].append(index)
-    return hidden[0] if len(hidden[0]) >= _ENOUGH_HIDDEN else [], hidden[1] if len(hidden[1]) >= _ENOUGH_HIDDEN else []
+    return enough_hidden(hidden, ())
+
+
+def enough_hidden(hidden: tuple[list[int], list[int]], wrong: Container[int]) -> tuple[list[int], list[int]]:
+    """Return those rows of which nothing else is known to be wrong; too few of them are a difference of the engines and not of their lists."""
+    mine, theirs = ([row for row in rows if row not in wrong] for rows in hidden)
+    return mine if len(mine) >= _ENOUGH_HIDDEN else [], theirs if len(theirs) >= _ENOUGH_HIDDEN else []
 
 
 def _lacks(listed: Sequence[Alternative], other: Sequence[Alternative]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,3 +50,9 @@ def test_an_exact_tie_has_a_column_of_its_own_and_steps_stay_where_they_are():
     columns = layout(arm, arm)
     assert columns.gaps == [0.0, 0.125, 0.25, 0.5, 8.0]
     assert columns.edges[0] == 0.0
+
+
+def test_values_that_are_no_logprobs_break_nothing():
+    arm = gather([one([math.inf, 1e300, 0.5], [True, False, True], [math.inf, 1e300, 0.1])], ["a"])
+    assert (arm.positions, arm.flips, arm.shifts) == (3, 1, 1)
+    assert layout(arm, arm).gaps[-1] == 1e5

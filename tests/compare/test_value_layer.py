@@ -68,6 +68,8 @@ def test_lists_of_the_row_before_are_found(make):
     chunked = [replace(token, top=tokens[index - index % 3].top) for index, token in enumerate(tokens)]
     assert repeated_lists(chunked) == [1, 2, 4, 5, 7, 8, 10, 11]
     assert repeated_lists(tokens) == repeated_lists([]) == []
+    inserted = [replace(token, top=(token.top[0], *tokens[0].top[:-1])) for token in tokens[1:]]
+    assert repeated_lists([tokens[0], *inserted]) == list(range(1, 12))  # each with its own token put in
     looping = [tokens[0]] * 4
     assert repeated_lists(looping) == []  # the same token again may well have the same list
 

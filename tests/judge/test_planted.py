@@ -177,6 +177,20 @@ def test_each_is_named_and_is_no_drift(name, differences, bodies):
     quiet(found)
 
 
+@pytest.mark.parametrize("arm", ["primary", "shadow"])
+@pytest.mark.parametrize(
+    ("how", "seen"), [("first_repeated", "repeated"), ("duplicated", "doubled"), ("missing", "left_out")]
+)
+def test_lists_that_are_wrong_are_blamed_on_the_arm_that_shows_them(arm, how, seen):
+    faulty = script(f"alternatives: {how}")
+    scripts = {"shadow": REPLIES, "primary": REPLIES} | {arm: faulty}
+    found = judged(scripts["shadow"], *STREAMED, primary=scripts["primary"])
+    free = [one.evidence["alternatives_incomplete"] for one in found if one.mode is Mode.FREE]
+    assert [one.keys() for one in free] == [{f"{arm}_{seen}", "positions"}] * len(STREAMED)
+    for one in free:
+        assert one[f"{arm}_{seen}"] >= 0.4 * one["positions"]
+
+
 def test_arguments_in_another_order_are_no_finding():
     found = judged(script("tool_arguments: reordered"), *WEATHER, *PLAIN)
     assert {one.findings for one in found} == {()}
