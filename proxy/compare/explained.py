@@ -98,9 +98,10 @@ def _lists(
     hidden = value_layer.hidden_rivals(choice, primary, shadow) if comparable else ([], [])
     repeated: tuple[list[int], list[int]] = ([], [])
     lacking: tuple[list[int], list[int]] = ([], [])
-    columns = isinstance(primary, Columns) and isinstance(shadow, Columns)
     # A list that repeats another lacks what belongs there, and makes the other arm's seem to lack what it holds.
-    if any(hidden) or not (columns and lists_whole(primary, shadow, choice.compared)):
+    if any(hidden) or not (
+        isinstance(primary, Columns) and isinstance(shadow, Columns) and lists_whole(primary, shadow, choice.compared)
+    ):
         primary, shadow = primary[: choice.compared], shadow[: choice.compared]
         repeated = value_layer.repeated_lists(primary), value_layer.repeated_lists(shadow)
         lacking = value_layer.short_lists(primary, shadow)
