@@ -17,7 +17,7 @@ from cyclopts import App, Parameter
 from proxy.app.engine_commands import engine
 from proxy.config import Config
 from proxy.config_file import ConfigError
-from proxy.config_load import load, without_effect
+from proxy.config_load import load
 
 
 def _version() -> str:
@@ -195,16 +195,16 @@ def demo(
 
 @app.command
 def report(*, config: File = None, since: str | None = None, json: Json = None, llama_cpp: bool = False) -> int:
-    """Print what has been recorded so far, per candidate.
+    """Print the verdict on each candidate and what has been recorded so far.
 
-    Exit status 3: keep watching (this version measures; it does not judge yet).
+    Exit status 0 PASS, 1 FAIL, 3 KEEP WATCHING: the gravest of the candidates'. It is of every conversation of the present stacks, whatever --since shows.
 
     Parameters
     ----------
     config
-        Configuration file (YAML); only `records` and `state` matter here.
+        Configuration file (YAML); only `records`, `state`, `shadows` and `verdict` matter here.
     since
-        Only records younger than this: a time such as 30m, 24h, 7d.
+        Show only records younger than this: a time such as 30m, 24h, 7d.
     json
         Also write the report as JSON to this file.
     llama_cpp
@@ -271,10 +271,7 @@ def _load(file: Path | None, flags: dict[str, Any], *, reading: bool = False) ->
     """The configuration; a command that only reads records needs no primary and no keys."""
     if reading:
         flags = {"primary": {"url": "http://unused.invalid"}} | flags if file is None else flags
-    config = load(file, os.environ, flags, secrets=not reading)
-    for key in without_effect(config) if not reading else ():
-        sys.stderr.write(f"parhelion: note: {key} has no effect in this version\n")
-    return config
+    return load(file, os.environ, flags, secrets=not reading)
 
 
 def _check(config: Config, json: Path | None) -> int:

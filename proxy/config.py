@@ -144,9 +144,9 @@ class Verdict(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Drift(Struct, frozen=True, forbid_unknown_fields=True):
-    """The e-detector's average run length, in conversations."""
+    """The e-detector's average run length, in conversations in which the arms differ."""
 
-    mean_conversations_between_false_alarms: Positive = 1_000_000.0
+    mean_conversations_between_false_alarms: Annotated[float, Meta(ge=100)] = 1_000_000.0
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):

@@ -71,6 +71,10 @@ _RIGHT = {
     "shadows[].name": "letters, digits, dots, dashes and underscores, at most 63, a letter or digit first",
     "spool.path": "a directory; to keep nothing on disk write `spool: null`",
     "verdict.near_tie": "nats above 0, or auto",
+    "verdict.alpha": "a probability above 0 and below 0.5",
+    "verdict.margin": "a share of conversations above 0 and below 1, such as 0.01",
+    "verdict.allowance": "a share of conversations above 0 and below 1, such as 0.01",
+    "drift.mean_conversations_between_false_alarms": "a number of conversations from 100 on",
 }  # where msgspec's own words say too little
 _PATH = re.compile(r" - at `(?:key in )?\$(.*)`$")
 _SECTIONS: dict[str, type] = {
@@ -233,18 +237,6 @@ def quoted(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return repr(value) if len(str(value)) <= _SHORT else f"a text of {len(str(value))} characters"
-
-
-def without_effect(config: Config) -> list[str]:
-    """Keys that are set, and that this version accepts for the sake of later ones but does not act on."""
-    plain = Config()
-    found = [key for key in ("drift",) if getattr(config, key) != getattr(plain, key)]
-    found += [
-        f"verdict.{key}"
-        for key in ("alpha", "margin", "allowance")
-        if getattr(config.verdict, key) != getattr(plain.verdict, key)
-    ]
-    return found
 
 
 def address(text: str, key: str) -> tuple[str, int]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from proxy import config as declared
 from proxy.config import Config
 from proxy.config_file import ConfigError
-from proxy.config_load import _SIZES, _TIMES, load, without_effect
+from proxy.config_load import _SIZES, _TIMES, load
 
 MINIMAL = {"primary": {"url": "http://127.0.0.1:9"}}
 
@@ -212,10 +212,20 @@ def test_who_only_reads_records_needs_no_keys(tmp_path: Path) -> None:
         load(path, {}, {}, secrets=False)
 
 
-def test_keys_without_effect_are_named() -> None:
-    assert without_effect(load(None, {}, MINIMAL)) == []
-    tree = MINIMAL | {"verdict": {"alpha": 0.05, "near_tie": 0.1}, "spool": {"path": "x"}}
-    assert without_effect(load(None, {}, tree)) == ["verdict.alpha"]
+@pytest.mark.parametrize(
+    ("section", "values", "said"),
+    [
+        ("verdict", {"alpha": 0}, "above 0 and below 0.5"),
+        ("verdict", {"alpha": 0.5}, "above 0 and below 0.5"),
+        ("verdict", {"margin": 1.0}, "above 0 and below 1"),
+        ("verdict", {"allowance": -0.1}, "above 0 and below 1"),
+        ("drift", {"mean_conversations_between_false_alarms": 5}, "from 100 on"),
+    ],
+)
+def test_terms_that_no_verdict_can_have_are_refused(section: str, values: dict[str, float], said: str) -> None:
+    (key,) = values
+    with pytest.raises(ConfigError, match=rf"{section}\.{key}.*{said}"):
+        load(None, {}, MINIMAL | {section: values})
 
 
 @pytest.mark.parametrize(

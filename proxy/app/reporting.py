@@ -1,6 +1,6 @@
 """``parhelion report``, ``export`` and ``purge``: what has been recorded, shown, written out or let go.
 
-House rules. Reading needs no running proxy. Exit status of the report: 0 PASS, 1 FAIL, 3 KEEP WATCHING; a report without a verdict is 3.
+House rules. Reading needs no running proxy. Exit status of the report: 0 PASS, 1 FAIL, 3 KEEP WATCHING, the gravest of the candidates'; a report without a candidate is 3.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import orjson
 from rich.console import Console
@@ -69,12 +71,17 @@ def print_report(config: Config, since: str | None, json_file: Path | None, *, l
     render(report, Console())
     if llama_cpp:
         print_llama_cpp(report["shadows"], Console())
+    return exit_status(report, {shadow.name for shadow in config.shadows})
+
+
+def exit_status(report: dict[str, Any], configured: Collection[str]) -> int:
+    """Say the gravest verdict of the candidates that are configured; of all that are known where no shadow is configured."""
     states = [
-        shadow.get("verdict", {}).get("state", "KEEP WATCHING")
+        shadow["verdict"]["state"]
         for shadow in report["shadows"]
-        if shadow["role"] == "candidate"
+        if "verdict" in shadow and (not configured or shadow["name"] in configured)
     ]
-    return max((_STATUS[state] for state in states), key=lambda status: (status == 1, status == 3), default=3)
+    return max((_STATUS[state] for state in states), key=(0, 3, 1).index, default=3)
 
 
 def export_records(config: Config, file: Path, since: str | None) -> int:

@@ -17,24 +17,27 @@ from proxy.judge.case import Mirrored
 from proxy.judge.examine import Examined, Examiner
 from proxy.judge.request import Unreadable, read_body
 from proxy.judge.settle import settlement
+from proxy.judge.trials import Trials
 from proxy.ledger.record import Settlement
+from proxy.ledger.tallies import Counted
 from proxy.traffic import sample
 
 logger = logging.getLogger("parhelion")
 
 
 class Done(Struct, frozen=True):
-    """What to settle of one exchange. ``examined`` is None when it was not examined to the end."""
+    """What to settle of one exchange, and what it says towards the verdicts. ``examined`` is None when it was not examined to the end."""
 
     settlements: tuple[Settlement, ...]
     examined: Examined | None = None
+    trials: tuple[Counted, ...] = ()
 
 
 class Desk:
-    """Where exchanges are worked on."""
+    """Where exchanges are worked on. ``trials``: what forms results for the verdicts; None where none is wanted."""
 
-    def __init__(self, config: Config, examiner: Examiner) -> None:
-        self.config, self.examiner = config, examiner
+    def __init__(self, config: Config, examiner: Examiner, trials: Trials | None = None) -> None:
+        self.config, self.examiner, self.trials = config, examiner, trials
         self.arms = tuple((shadow.name, mode) for shadow in config.shadows for mode in shadow.modes)
 
     def mirror(self, exchange: Exchange, then: Callable[[Mirrored | Done], None]) -> None:
@@ -57,10 +60,11 @@ class Desk:
                 settlement(exchange, examined.asked, examined.primary, outcome, examined.context)
                 for outcome in examined.outcomes
             ]
+            trials = () if self.trials is None else self.trials.of(exchange, examined)
         except Exception:
             logger.exception("judge_error")
             return self.instead(exchange, "incomparable", "judge_error")
-        return Done((*_decision(exchange), *ends), examined)
+        return Done((*_decision(exchange), *ends), examined, trials)
 
     @property
     def asks_no_more(self) -> bool:
@@ -79,7 +83,8 @@ class Desk:
     def instead(self, exchange: Exchange, outcome: str, reason: str) -> Done:
         """The same end for every shadow and mode. What was only offered counts as sampled: nothing says that it was not."""
         ends = tuple(Settlement(exchange.incarnation, *arm, outcome, reason) for arm in self.arms)
-        return Done((*_decision(exchange), *ends))
+        trials = () if self.trials is None else self.trials.given_up(exchange, reason)
+        return Done((*_decision(exchange), *ends), trials=trials)
 
     def _chosen(self, exchange: Exchange) -> bool:
         """Settle a rule that needs the body; what cannot be read fits no rule and is held against the general rate."""

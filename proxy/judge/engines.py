@@ -56,6 +56,7 @@ class Engines:
         self._failed: set[str] = set()  # those whose first probe has failed
         self.stacks: Stacks = Stacks(ledger, metrics, self.shadows) if before is None else before.stacks
         self.stacks.shadows = self.shadows
+        self.stacks.resume((arm, spec.who) for spec, arm in self.made.values())
         if before is None:
             self._resume(ledger.store.get_state(_BUDGETS))
         ledger.keep(_BUDGETS, self._budgets)

@@ -22,15 +22,17 @@ from proxy.counters import is_alive
 from proxy.exchange import Exchange
 from proxy.judge.cpu import COMPARE, STORE
 from proxy.judge.desk import Done
+from proxy.judge.evidence import KEY, Evidence
 from proxy.judge.floors import FloorBook
 from proxy.judge.noise import NoiseBook
 from proxy.judge.spool import Kept, Spool
 from proxy.ledger import totals
 from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.reconcile import SETTLED, Arm
-from proxy.ledger.record import Settlement
-from proxy.ledger.store import Store, shed_of
+from proxy.ledger.record import Settlement, shed_of
+from proxy.ledger.store import Store
 from proxy.ledger.store_error import StoreError
+from proxy.ledger.tallies import Counted, Numbered
 from proxy.traffic.wire import Payload
 
 logger = logging.getLogger("parhelion")
@@ -63,6 +65,7 @@ class Ledger:
         self.metrics = metrics
         self.floors = FloorBook(self.store.get_state(_FLOORS))
         self._configure(config, self.store.get_state(_NOISE))
+        self.evidence = Evidence(config, self.store, metrics)
         self._pending: list[Settlement] = []
         self._owed: Counter[Settlement] = Counter()  # counts of what the store could not take
         self._retry_at = 0.0
@@ -73,7 +76,7 @@ class Ledger:
         self._something = asyncio.Event()
         self._closing = False
         self._noise_due = 0.0
-        self._kept: dict[str, Callable[[], bytes]] = {}
+        self._kept: dict[str, Callable[[], bytes]] = {KEY: self.evidence.encode}
         self.in_flight: Counter[str] = Counter()
         self._writing = asyncio.Lock()
         self._writer: asyncio.Future[None] | None = None
@@ -88,6 +91,7 @@ class Ledger:
     def configure(self, config: Config) -> None:
         """Work by another configuration; what was learned stays."""
         self._configure(config, self.noise.encode())
+        self.evidence.configure(config)
 
     def _configure(self, config: Config, noise: bytes | None) -> None:
         self._keep, self._max_bytes = config.records.keep, config.records.max_bytes
@@ -132,7 +136,7 @@ class Ledger:
             self.metrics.mirror_lag(max(0.0, time.time() - exchange.started - exchange.end_us / 1e6))
         number = self.spool.number(exchange.id)
         self._pending += done.settlements
-        self._pending.append(Settlement(exchange.incarnation, "", "", SETTLED, spooled=number))
+        self._pending.append(Settlement(exchange.incarnation, "", "", SETTLED, spooled=number, trials=done.trials))
         self._waiting.append(_Settling(done, exchange.incarnation, exchange.id, told))
         self._something.set()
 
@@ -218,8 +222,10 @@ class Ledger:
             self._owed.update(shed_of(batch))
             return False
         try:
-            await self._aside(self._commit, [*self._owed.elements(), *batch], self._learned())
+            counted = await self._aside(self._commit, [*self._owed.elements(), *batch], self._learned())
             self._owed.clear()
+            self.evidence.take(counted)
+            await self._say_alarms()
         except StoreError as error:
             logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=len(batch))
             self._owed.update(shed_of(batch))
@@ -227,9 +233,20 @@ class Ledger:
             return False
         return True
 
-    def _commit(self, batch: list[Settlement], state: dict[str, bytes]) -> None:
+    def _commit(self, batch: list[Settlement], state: dict[str, bytes]) -> list[tuple[Numbered, Counted]]:
         with STORE:
-            self.store.settle(batch, state=state)
+            return self.store.settle(batch, state=state)
+
+    async def _say_alarms(self) -> None:
+        """Write down what the drift detectors say, with the state that has said it: a judge that dies in between says it again, one that dies later does not."""
+        while (alarm := self.evidence.next_alarm(time.time())) is not None:
+            try:
+                await self._aside(self.store.add_event, alarm, {KEY: self.evidence.encode()})
+            except StoreError:  # said with the next batch
+                self.evidence.put_back(alarm)
+                return
+            self.metrics.drift_alarm(alarm.detail["shadow"])
+            logs.say(logger, logging.WARNING, "drift_alarm", **alarm.detail)
 
     def _learned(self) -> dict[str, bytes]:
         """What others keep here, each time; the books of noise now and then, since they only have to survive a restart nearly up to date."""

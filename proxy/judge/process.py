@@ -26,6 +26,7 @@ from proxy.judge.ledger import Ledger
 from proxy.judge.pipeline import Pipeline
 from proxy.judge.settle import Policy
 from proxy.judge.spool import Spool
+from proxy.judge.trials import Trials
 from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.switch import ON, Switch
 
@@ -84,7 +85,7 @@ class Judge:
             capture_bytes=config.limits.capture_bytes,
             noise=self.ledger.noise,
         )
-        return Desk(config, examiner)
+        return Desk(config, examiner, Trials(self.engines.primary, self.engines.shadows, salt))
 
     async def run(self, ready: Callable[[], None], stop: asyncio.Event) -> int:
         """Serve until ``stop``; then finish what is left, or leave it on disk, or shed it."""
@@ -227,6 +228,7 @@ class Judge:
 
     def _snapshot(self) -> None:
         self.engines.report()
+        self.ledger.evidence.report()
         for shadow in self.config.shadows:
             for mode in shadow.modes:
                 self.metrics.in_flight(shadow.name, mode, self.pipeline.held)

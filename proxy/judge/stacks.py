@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -38,6 +38,13 @@ class Stacks:
         self._known: dict[str, tuple[Who, Probe]] = {}
         self._state = engine_state.decode(ledger.store.get_state(engine_state.KEY))
         ledger.keep(engine_state.KEY, lambda: engine_state.encode(self._state))
+
+    def resume(self, arms: Iterable[tuple[Arm, Who]]) -> None:
+        """Give arms that have not been probed yet the stack they had when last seen: what they fail to answer meanwhile is missing of that one."""
+        for arm, who in arms:
+            state = self._state.get(arm.name)
+            if not arm.footprint and state is not None and state.url == redact(who.url):
+                arm.footprint = state.footprint
 
     def probe_of(self, arm: Arm, who: Who) -> Probe | None:
         """Return what was last found of an arm, as long as it is the same engine by the configuration."""

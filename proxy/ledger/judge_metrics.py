@@ -20,8 +20,10 @@ from engines.parity import Prompt, parity
 from proxy.compare import distance
 from proxy.compare.comparison import ChoiceComparison, FlipClass, Mode
 from proxy.compare.summary import flip_positions, value_pairs
+from proxy.compare.trial import Result
+from proxy.compare.verdict import Verdict
 from proxy.config import Config
-from proxy.ledger import labels
+from proxy.ledger import labels, verdict_metrics
 from proxy.ledger.metrics import ENGINE_FIELDS
 from proxy.ledger.output_metrics import observe_outputs
 from proxy.ledger.record import Record
@@ -71,7 +73,14 @@ class JudgeMetrics:
         for gone in self._shadows - shadows:
             self._stacks.pop(gone, None)
             self._prompts.pop(gone, None)
-            for name in ("shadow_circuit_open", "judge_in_flight", *_OF_A_STACK, *_OF_A_PAIR, *_MEASURED):
+            for name in (
+                "shadow_circuit_open",
+                "judge_in_flight",
+                *_OF_A_STACK,
+                *_OF_A_PAIR,
+                *_MEASURED,
+                *verdict_metrics.GAUGES,
+            ):
                 self._series.forget(name, gone)
         for shadow in config.shadows:
             if shadow.name not in self._shadows:
@@ -141,6 +150,20 @@ class JudgeMetrics:
     def cpu(self, stage: str, seconds: float) -> None:
         """Add processor time that a stage of the judge has spent: ``mirror``, ``compare`` or ``store``."""
         self._series.add("judge_cpu_seconds_total", (stage,), max(0.0, seconds))
+
+    def verdict(self, shadow: str, verdict: Verdict, drift_log_e: float | None, results: Mapping[Result, int]) -> None:
+        """Say what is known of a candidate; see ``verdict_metrics``."""
+        verdict_metrics.show(self._series, shadow, verdict, drift_log_e, results)
+
+    def verdicts_only_of(self, candidates: Iterable[str]) -> None:
+        """Say nothing any more of shadows that are no candidates."""
+        for name in self._shadows - {*candidates}:
+            for gauge in verdict_metrics.GAUGES:
+                self._series.forget(gauge, name)
+
+    def drift_alarm(self, shadow: str) -> None:
+        """Count an alarm of a candidate's drift detector."""
+        self._series.add("drift_alarms_total", (shadow,))
 
     def circuit(self, shadow: str, is_open: bool) -> None:
         """Say whether a shadow is being left alone."""

@@ -7,7 +7,10 @@ House rules. Kept up only with what has been committed. A count only grows and h
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+
+from proxy.ledger import tallies
+from proxy.ledger.tallies import Counted, Numbered, Tallies
 
 Count = tuple[str, str, str, str, str]
 _HIGHER = (
@@ -17,16 +20,24 @@ _HIGHER = (
 
 
 class Keepsake:
-    """Counts by (incarnation, shadow, mode, outcome, reason), the ``state`` values, the footprints, and what of the spool is settled."""
+    """Counts by (incarnation, shadow, mode, outcome, reason), the ``state`` values, the footprints, what of the spool is settled, and the sums of the verdicts."""
 
     def __init__(self) -> None:
         self.counts: dict[Count, int] = {}
         self._state: dict[str, bytes] = {}
         self._footprints: dict[str, tuple[str, float, str]] = {}
         self._spooled: set[int] = set()
+        self._tallies: Tallies = {}
 
-    def take(self, counted: Mapping[Count, int], state: Mapping[str, bytes], spooled: Collection[int] = ()) -> None:
+    def take(
+        self,
+        counted: Mapping[Count, int],
+        state: Mapping[str, bytes],
+        spooled: Collection[int] = (),
+        trials: Sequence[tuple[Numbered, Counted]] = (),
+    ) -> None:
         """Add what a batch has added."""
+        tallies.add(self._tallies, trials)
         self._spooled.update(spooled)
         for key, n in counted.items():
             self.counts[key] = self.counts.get(key, 0) + n
@@ -45,6 +56,7 @@ class Keepsake:
         self.counts = {tuple(row[:5]): row[5] for row in connection.execute("SELECT * FROM counts")}
         self._state = dict(connection.execute("SELECT key, value FROM state"))
         self._spooled = {row[0] for row in connection.execute("SELECT number FROM spooled")}
+        self._tallies = tallies.read(connection.execute("SELECT * FROM tallies"))
         self._footprints = {row[0]: row for row in connection.execute("SELECT id, first_seen, body FROM footprints")}
 
     def restore(self, connection: sqlite3.Connection) -> None:
@@ -53,4 +65,5 @@ class Keepsake:
         connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", list(self._state.items()))
         connection.executemany("INSERT OR IGNORE INTO footprints VALUES (?, ?, ?)", list(self._footprints.values()))
         connection.executemany("INSERT OR IGNORE INTO spooled VALUES (?)", [(number,) for number in self._spooled])
+        tallies.restore(connection, self._tallies)
         self.load(connection)

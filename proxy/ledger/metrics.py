@@ -1,8 +1,6 @@
 """Every metric that Parhelion exports, declared once: name, type, labels, unit, buckets, what it says and why it is there.
 
-House rules. A metric is declared here when something sets it, not before: the judgement (``verdict``, ``log_e_value``,
-``conversations_needed``, ``drift_log_e``)
-comes with the code that does. Names and labels are the contract of dashboards and alerts: add, never rename. Labels
+House rules. A metric is declared here when something sets it, not before. Names and labels are the contract of dashboards and alerts: add, never rename. Labels
 are bounded by construction (``labels.py``); ``model`` stands only where a panel divides by model, because it multiplies series.
 ``arm`` is ``primary`` or a shadow's name. Units are base units; a name ends in its unit.
 """
@@ -187,5 +185,15 @@ _STACK = (
     _gauge("admin", "judge_snapshot_age_seconds", (), "Age of the judge's last word; it speaks every second.", "a dead or hung judge leaves its last numbers"),
 )  # fmt: skip
 
-METRICS: tuple[Metric, ...] = _LIVE_PATH + _MIRROR + _TOKENS + _REQUESTS + _OUTPUTS + _FLOORS + _STACK
+_VERDICT = (
+    _gauge("judge", "verdict", ("shadow",), "What is known of a candidate: 1 PASS, 0 KEEP WATCHING, -1 FAIL.", "is the migration safe?"),
+    _gauge("judge", "log_e_value", ("shadow", "test"), "Natural logarithm of the evidence by test: fail and pass (a verdict takes ln(1/alpha)), worse_than_control (evidence, never a verdict).", "how near the verdict is, and on which side"),
+    _gauge("judge", "conversations_needed", ("shadow",), "Conversations until a verdict if they go on as so far; absent where that is not known.", "how long to wait, or how much more to sample"),
+    _gauge("judge", "verdict_coverage", ("shadow",), "Share of the conversations that have a result.", "a PASS needs all but half of the margin"),
+    _gauge("judge", "drift_log_e", ("shadow",), "Natural logarithm of the drift detector; it alarms at ln(drift.mean_conversations_between_false_alarms) and begins anew.", "has the candidate begun to be worse than before?"),
+    _counter("judge", "drift_alarms_total", ("shadow",), "Alarms of the drift detector.", "each is an event in the store, too"),
+    _counter("judge", "trials_total", ("shadow", "result"), "Conversations counted towards a verdict, by result: worse, better, both, neither, missing.", "what the verdict rests on"),
+)  # fmt: skip
+
+METRICS: tuple[Metric, ...] = _LIVE_PATH + _MIRROR + _TOKENS + _REQUESTS + _OUTPUTS + _FLOORS + _VERDICT + _STACK
 BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}

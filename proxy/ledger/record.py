@@ -6,9 +6,13 @@ configuration says ``records.content: text``; keyed hashes for ``hash``; None fo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.compare.comparison import Comparison
+from proxy.ledger.tallies import Counted
 
 SCHEMA = 1
 
@@ -76,7 +80,8 @@ class Settlement(Struct, frozen=True):
 
     ``outcome``: ``compared``, ``incomparable`` or ``shed`` with its ``reason``; or ``sampled`` / ``not_sampled`` (shadow and mode
     empty) where a rule that needs the body was settled by the judge; or ``settled``, once for the exchange as a whole. ``record``
-    goes into the store in the same transaction as the count, and so does ``spooled``, the number under which the exchange is kept on disk.
+    goes into the store in the same transaction as the count, and so do ``spooled``, the number under which the exchange is kept on disk, and ``trials``, what it
+    says towards the verdicts.
     """
 
     incarnation: str
@@ -86,3 +91,18 @@ class Settlement(Struct, frozen=True):
     reason: str = ""
     record: Record | None = None
     spooled: int | None = None
+    trials: tuple[Counted, ...] = ()
+
+
+def shed_of(batch: Sequence[Settlement], why: str = "store") -> list[Settlement]:
+    """Say what to count of a batch that could not be committed: what had a record is shed, the rest stays what it was.
+
+    Trials are kept as long as the exchange is on disk; else they are dropped with their records, for what is only owed must not grow with each exchange.
+    """
+    return [_shed(one, why) for one in batch]
+
+
+def _shed(one: Settlement, why: str) -> Settlement:
+    if one.record is not None:
+        return Settlement(one.incarnation, one.shadow, one.mode, "shed", why)
+    return replace(one, trials=()) if one.trials and one.spooled is None else one

@@ -21,6 +21,7 @@ from proxy.ledger.opening import not_compared, opening
 from proxy.ledger.remedies import evidence_line
 from proxy.ledger.render_floors import print_floors
 from proxy.ledger.rows import Row
+from proxy.ledger.verdict_lines import verdict_lines
 
 _SOURCES = {
     "reply": "its reply (reply)",
@@ -73,6 +74,8 @@ def _head(report: Numbers, console: Console) -> None:
 
 
 def _opening(report: Numbers, shadows: Sequence[Numbers], console: Console) -> None:
+    for verdict in verdict_lines(report):
+        console.print(Text(f"\n{verdict}", style="bold"))
     console.print(Text("\n" + "\n".join(opening(report))))
     for shadow in shadows:
         if (line := not_compared(shadow, report.get("requests"))) is not None:
@@ -166,8 +169,12 @@ def _remarks(shadow: Numbers, console: Console) -> None:
                 f"{name}: {inert(one['finding'])} ({severity}), {times(one['count'])}{seen}. {inert(one['remedy'], 600)}"
             )
         )
-    if (verdict := shadow.get("verdict")) is not None:
-        console.print(Text(f"{name}: {inert(verdict['state'])}", style="bold"))
+    for one in (shadow.get("verdict") or {}).get("earlier", ()):
+        console.print(
+            Text(
+                f"{name}: {inert(one['state'])} after {one['conversations']:,} conversations of another pair of stacks, the last {inert(one['last'])}"
+            )
+        )
 
 
 def _earlier(shadow: Numbers, name: str, console: Console) -> None:

@@ -1,7 +1,7 @@
 """The report (schema ``parhelion.report/1``) from the records and the counts: all that is shown to people comes from this dict.
 
 House rules. Every number is summed up by ``proxy.compare.summary`` from records that ``export`` gives out, or is a term of the conservation
-law; nothing is computed twice. What was not measured is absent. There is no verdict here before there is one. Shadows are those
+law; nothing is computed twice. What was not measured is absent. Shadows are those
 configured and those that the store knows: what was recorded is shown, whatever the configuration says by now.
 """
 
@@ -20,7 +20,7 @@ from proxy.compare.comparison import Comparison, Mode, Source
 from proxy.compare.layers import LAYER_OF, Evidence, place
 from proxy.compare.summary import summarise_forced, summarise_free, summarise_latency
 from proxy.config import Config
-from proxy.ledger import anytime, changes, engine_state, tie_report
+from proxy.ledger import anytime, changes, engine_state, tie_report, verdicts
 from proxy.ledger.conservation import ArmTerms, Terms
 from proxy.ledger.engine_state import EngineState
 from proxy.ledger.headlines import headlines
@@ -31,6 +31,7 @@ from proxy.ledger.remedies import Engine, advice
 from proxy.ledger.segments import Gathered, Pair, Segment, Segments
 from proxy.ledger.stack import stack_differences
 from proxy.ledger.store import Key, Store
+from proxy.ledger.tallies import Tallies
 
 SCHEMA = "parhelion.report/1"
 _SOURCES = list(Source)  # best first
@@ -55,6 +56,7 @@ class Read(Struct):
     exchanges: set[str] = field(default_factory=set)
     roles: dict[str, str] = field(default_factory=dict)
     counts: Mapping[Key, int] = field(default_factory=dict)
+    tallies: Tallies = field(default_factory=dict)
     engines: Mapping[str, EngineState] = field(default_factory=dict)
     records: int = 0
 
@@ -101,6 +103,7 @@ def build_report(
     if store is not None:
         if wanted is None:  # counts are of all time
             read.counts = store.counts()
+        read.tallies = store.tallies()
         read.changes = changes.changes_of(store.events())
         read.engines = engine_state.decode(store.get_state(engine_state.KEY))
         for record in store.records(wanted):
@@ -136,7 +139,11 @@ def build_report(
         }
     shadows = _known(config, read)
     controls = {mode: _control(shadows, read, mode) for mode in Mode}
-    report["shadows"] = [_shadow(shadow, read, controls, terms, footprints) for shadow in shadows]
+    report["shadows"] = [
+        _shadow(shadow, read, controls, terms, footprints)
+        | ({"verdict": verdicts.shown(read.tallies, shadow.name, config)} if shadow.role == "candidate" else {})
+        for shadow in shadows
+    ]
     anytime.add(report["shadows"], read.shadows, config.verdict.alpha)
     return report
 
@@ -147,10 +154,11 @@ def _known(config: Config, read: Read) -> list[Known]:
     had |= {*(Arm(key.shadow, key.mode) for key in read.counts if key.shadow)}
     configured = {shadow.name: shadow for shadow in config.shadows}
     known: list[Known] = []
-    for name in [*configured, *sorted({arm.shadow for arm in had} - configured.keys())]:
+    judged = {scope.candidate for scope in read.tallies}
+    for name in [*configured, *sorted(({arm.shadow for arm in had} | judged) - configured.keys())]:
         shadow = configured.get(name)
         modes = {*(shadow.modes if shadow else ()), *(arm.mode for arm in had if arm.shadow == name)}
-        role = shadow.role if shadow else read.roles.get(name, "unknown")
+        role = shadow.role if shadow else read.roles.get(name, "candidate" if name in judged else "unknown")
         known.append(Known(name, role, tuple(mode.value for mode in Mode if mode.value in modes)))
     return known
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 
+from proxy.ledger import tallies
+
 #: Each entry leads from version ``index`` to ``index + 1``.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -31,6 +33,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE state (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     ),
     ("CREATE TABLE spooled (number INTEGER PRIMARY KEY)",),
+    tallies.TABLES,
 )
 VERSION = len(MIGRATIONS)
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from proxy.ledger import query, store_file
+from proxy.ledger import query, retention, store_file, tallies
 from proxy.ledger.bounds import bounded, bounded_values
 from proxy.ledger.keepsake import Keepsake
 from proxy.ledger.labels import reason as bounded_reason
@@ -29,6 +29,7 @@ from proxy.ledger.record import Record, Settlement
 from proxy.ledger.store_error import StoreError, translated
 from proxy.ledger.store_file import transaction
 from proxy.ledger.store_watch import Watch
+from proxy.ledger.tallies import Counted, Numbered, Tallies
 from proxy.logs import say
 
 log = logging.getLogger("parhelion.store")
@@ -112,15 +113,17 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def settle(self, batch: Sequence[Settlement], *, state: Mapping[str, bytes] | None = None) -> None:
-        """Commit a batch: its counts, its records and the given ``state`` values, all or nothing.
+    def settle(
+        self, batch: Sequence[Settlement], *, state: Mapping[str, bytes] | None = None
+    ) -> list[tuple[Numbered, Counted]]:
+        """Commit a batch: its counts, its records, its trials and the given ``state`` values, all or nothing; return the trials that were not there before.
 
         A record whose id is already there is left alone and its settlement is not counted again. A file found damaged is set aside
         and the batch goes into a new one. Raises StoreError; then nothing of the batch is kept, and ``shed_of`` gives what to count.
         """
         with self._lock:
             try:
-                self._settle(batch, state or {})
+                return self._settle(batch, state or {})
             except StoreError as error:
                 self._look_at = 0.0
                 if error.reason != "corrupt" or not self._writes:
@@ -128,9 +131,9 @@ class Store:
                 self._lose("damaged")
                 store_file.set_aside(self.path, str(error))  # whatever a check of its structure would say
                 self._begin_anew()
-                self._settle(batch, state or {})
+                return self._settle(batch, state or {})
 
-    def _settle(self, batch: Sequence[Settlement], state: Mapping[str, bytes]) -> None:
+    def _settle(self, batch: Sequence[Settlement], state: Mapping[str, bytes]) -> list[tuple[Numbered, Counted]]:
         counted: Counter[tuple[str, str, str, str, str]] = Counter()
         with self._transaction() as connection:
             for one in batch:
@@ -142,7 +145,9 @@ class Store:
             connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", list(state.items()))
             spooled = [one.spooled for one in batch if one.spooled is not None]
             connection.executemany("INSERT OR IGNORE INTO spooled VALUES (?)", [(number,) for number in spooled])
-        self._kept.take(counted, state, spooled)
+            fresh = tallies.count(connection, [trial for one in batch for trial in one.trials])
+        self._kept.take(counted, state, spooled, fresh)
+        return fresh
 
     def _insert(self, connection: sqlite3.Connection, record: Record) -> bool:
         """Whether the settlement is to be counted: False when the record was there before."""
@@ -253,10 +258,21 @@ class Store:
         rows = self._read("SELECT body FROM footprints WHERE id = ?", [id])
         return msgspec.json.decode(rows[0][0], type=dict[str, Any]) if rows else None
 
-    def add_event(self, event: Event) -> None:
-        """Keep an event; the newest ten thousand stay. Raises StoreError."""
-        with self._transaction() as connection:
-            _add_event(connection, event)
+    def tallies(self) -> Tallies:
+        """Sums over all conversations ever counted. Raises StoreError."""
+        return tallies.read(self._read("SELECT * FROM tallies"))
+
+    def trials(self, after: int) -> list[Numbered]:
+        """Trials counted after a number, in their order, as far as they are kept. Raises StoreError."""
+        return tallies.numbered(self._read("SELECT seq, scope, result FROM trials WHERE seq > ? ORDER BY seq", [after]))
+
+    def add_event(self, event: Event, state: Mapping[str, bytes] | None = None) -> None:
+        """Keep an event, and ``state`` values with it; the newest ten thousand stay. Raises StoreError."""
+        with self._lock:
+            with self._transaction() as connection:
+                _add_event(connection, event)
+                connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", list((state or {}).items()))
+            self._kept.take({}, state or {})
 
     def events(self, since: float = 0.0) -> list[Event]:
         """Events since a Unix time, oldest first. Raises StoreError."""
@@ -275,22 +291,16 @@ class Store:
         """
         with self._lock:
             with self._transaction() as connection:
-                gone = connection.execute("DELETE FROM records WHERE time < ?", (now - keep,)).rowcount
+                gone = retention.older_than(connection, now - keep)
             while (used := self.used_bytes()) > max_bytes:
-                removed = self._purge_oldest(1 - max_bytes / used)
-                if not removed:
+                with self._transaction() as connection:
+                    records, rows = retention.oldest(connection, 1 - max_bytes / used)
+                gone += records
+                if not rows:
                     break
-                gone += removed
             with self._sqlite():  # this pragma frees one page a step, and only executescript steps to the end
                 self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
         return gone
-
-    def _purge_oldest(self, share: float) -> int:
-        with self._transaction() as connection:
-            total = int(connection.execute("SELECT COUNT(*) FROM records").fetchone()[0])
-            number = min(total, max(1, round(total * share)))
-            chosen = "DELETE FROM records WHERE seq IN (SELECT seq FROM records ORDER BY time, seq LIMIT ?)"
-            return connection.execute(chosen, (number,)).rowcount
 
     def over(self, max_bytes: int) -> bool:
         """Whether file and journal are more than a tenth over ``max_bytes``: ``purge`` should not wait. Cheap; does ``check`` first. Raises StoreError."""
@@ -306,10 +316,8 @@ class Store:
 
     def used_bytes(self) -> int:
         """Bytes of the file that hold something. Raises StoreError."""
-        pages, free, size = (
-            self._read(f"PRAGMA {name}")[0][0] for name in ("page_count", "freelist_count", "page_size")
-        )
-        return int((pages - free) * size)
+        with self._lock, self._sqlite():
+            return retention.used_bytes(self._connection)
 
     def _learn_reasons(self) -> None:
         self._reasons = {}
@@ -389,10 +397,3 @@ def _add_event(connection: sqlite3.Connection, event: Event) -> None:
     row = (event.time, event.kind, msgspec.json.encode(bounded_values(event.detail)).decode())
     connection.execute("INSERT INTO events (time, kind, detail) VALUES (?, ?, ?)", row)
     connection.execute("DELETE FROM events WHERE seq <= (SELECT MAX(seq) FROM events) - ?", (_EVENTS_KEPT,))
-
-
-def shed_of(batch: Sequence[Settlement], why: str = "store") -> list[Settlement]:
-    """Say what to count of a batch that could not be committed: what had a record is shed, the rest stays what it was."""
-    return [
-        one if one.record is None else Settlement(one.incarnation, one.shadow, one.mode, "shed", why) for one in batch
-    ]

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 
 from proxy.compare.comparison import Comparison, FlipClass, Mode
 from proxy.ledger.query import Filter
-from proxy.ledger.record import Record, Settlement
-from proxy.ledger.store import Arm, Event, Key, Store, shed_of
+from proxy.ledger.record import Record, Settlement, shed_of
+from proxy.ledger.store import Arm, Event, Key, Store
 from proxy.ledger.store_error import StoreError
 
 FREE = Arm("candidate", "free")

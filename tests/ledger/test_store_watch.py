@@ -13,8 +13,8 @@ import pytest
 
 from proxy.ledger import store as store_module
 from proxy.ledger.reconcile import Arm
-from proxy.ledger.record import Settlement
-from proxy.ledger.store import Key, Store, shed_of
+from proxy.ledger.record import Settlement, shed_of
+from proxy.ledger.store import Key, Store
 from proxy.ledger.store_error import StoreError
 
 FREE = Arm("candidate", "free")

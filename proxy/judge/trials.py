@@ -1,0 +1,129 @@
+"""From what came of one exchange to what it says towards each candidate's verdict: a result, the two keys under which it counts once, and of which stacks it is.
+
+House rules. Forms and decides nothing else: whether a conversation was counted before only the store knows. No token is looked at. Keys are keyed hashes: nothing a
+client sent leaves here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import orjson
+from msgspec import Struct
+
+from proxy.compare import trial
+from proxy.compare.comparison import Mode
+from proxy.compare.trial import Result, Sight
+from proxy.exchange import Ended, Exchange
+from proxy.judge.arm import Arm
+from proxy.judge.case import ShadowArm
+from proxy.judge.examine import Examined
+from proxy.judge.request import Asked, header
+from proxy.judge.settle import Outcome, conversation
+from proxy.ledger.tallies import Counted, Scope
+
+_DAY = 86400
+_KEY = b"x-parhelion-key"
+#: Fields of a body that hold what is asked, on any route; settings are not part of a prompt.
+_PROMPT = ("messages", "system", "instructions", "prompt", "input", "query", "documents", "text_1", "text_2", "tools")
+#: Why an exchange that was given up says nothing of an arm: the operator's switch was off before anything was asked.
+_SWITCHED_OFF = "kill_switch"
+#: How an exchange ended that no arm can be blamed for.
+_NO_REPLY = frozenset({Ended.CLIENT_GONE, Ended.PRIMARY_CUT, Ended.NO_REPLY})
+
+
+class Against(Struct, frozen=True):
+    """A candidate, and the control it is held against: the first that runs a mode of the candidate's; None without one."""
+
+    candidate: ShadowArm
+    control: ShadowArm | None
+
+    def scope(self, primary: str) -> Scope:
+        """Of which stacks a result is now."""
+        arm = self.candidate.arm
+        if self.control is None:
+            return Scope(arm.name, primary, arm.footprint)
+        return Scope(arm.name, primary, arm.footprint, self.control.arm.name, self.control.arm.footprint)
+
+
+class Trials:
+    """Trials of exchanges for every candidate of a replica."""
+
+    def __init__(self, primary: Arm, shadows: Sequence[ShadowArm], salt: bytes) -> None:
+        self._primary, self._salt = primary, salt
+        controls = [one for one in shadows if one.role == "control"]
+        self._pairs = tuple(
+            Against(one, next((other for other in controls if {*other.modes} & {*one.modes}), None))
+            for one in shadows
+            if one.role == "candidate"
+        )
+
+    def of(self, exchange: Exchange, examined: Examined) -> tuple[Counted, ...]:
+        """What an examined exchange says of each candidate; nothing of one about which it says nothing."""
+        if not self._pairs or examined.asked is None:
+            return ()
+        by_arm: dict[str, list[Outcome]] = {}
+        for outcome in examined.outcomes:
+            by_arm.setdefault(outcome.shadow, []).append(outcome)
+        found = [(pair, self._trial(pair, by_arm)) for pair in self._pairs]
+        if all(one is None for _, one in found):
+            return ()
+        unit, prompt = keys(exchange, examined.asked, self._salt)
+        primary = examined.context.primary_footprint
+        return tuple(
+            Counted(pair.scope(primary), unit, prompt, exchange.started, one.result, one.by, one.control_by)
+            for pair, one in found
+            if one is not None
+        )
+
+    @staticmethod
+    def _trial(pair: Against, by_arm: Mapping[str, list[Outcome]]) -> trial.Trial | None:
+        control = pair.control
+        candidate = _sights(by_arm.get(pair.candidate.arm.name, ()), own_prompt=control is None)
+        if control is None:
+            return trial.trial(candidate)
+        return trial.trial(candidate, _sights(by_arm.get(control.arm.name, ()), own_prompt=True))
+
+    def given_up(self, exchange: Exchange, reason: str) -> tuple[Counted, ...]:
+        """A missing result for each candidate, of an exchange that was not examined. Its request is not read for it: without a key of its own it is a unit by itself."""
+        if reason == _SWITCHED_OFF or exchange.ended in _NO_REPLY or exchange.status >= 400:
+            return ()
+        key = header(exchange.request_headers, _KEY).encode()
+        unit = _hash(self._salt, b"conversation", key or exchange.id.encode())
+        prompt = _hash(self._salt, b"prompt", exchange.id.encode())
+        return tuple(
+            Counted(pair.scope(self._primary.footprint), unit, prompt, exchange.started, Result.MISSING, reason)
+            for pair in self._pairs
+        )
+
+
+def keys(exchange: Exchange, asked: Asked, salt: bytes) -> tuple[str, str]:
+    """Return the keys of the conversation and of the prompt.
+
+    A conversation that the client names (``x-parhelion-key``) counts once, whenever; one known by its beginning once a day, as any prompt: days are UTC, of the
+    exchange's begin.
+    """
+    day = int(exchange.started // _DAY)
+    unit = conversation(exchange, asked, salt)
+    if not header(exchange.request_headers, _KEY):
+        unit = f"{unit}@{day}"
+    body = asked.body
+    told = orjson.dumps(
+        [asked.model, asked.endpoint.value, *(body.get(field) for field in _PROMPT)], option=orjson.OPT_SORT_KEYS
+    )
+    return unit, f"{_hash(salt, b'prompt', told)}@{day}"
+
+
+def _hash(salt: bytes, what: bytes, key: bytes) -> str:
+    secret = hashlib.blake2b(salt, digest_size=32, person=what).digest()
+    return hashlib.blake2b(key, digest_size=12, key=secret).hexdigest()
+
+
+def _sights(outcomes: Sequence[Outcome], *, own_prompt: bool) -> dict[Mode, Sight]:
+    return {
+        one.mode: trial.look(
+            one.mode, one.comparison, incomparable=one.incomparable, shed=one.shed, own_prompt=own_prompt
+        )
+        for one in outcomes
+    }

@@ -1,0 +1,187 @@
+"""Conversations that count towards a verdict: each once, as a row of ``trials``, and the sums over them, ``tallies``, that outlive the rows.
+
+House rules. Works inside the caller's transaction. Whether a conversation was counted before is decided by the table and nowhere else: its two keys are unique within
+a scope, a sum grows only with a row. Sums are never purged; they are of one pair of stacks and one control each, and add up over replicas.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from proxy.compare.trial import Result
+from proxy.compare.verdict import Tally
+
+#: Steps of the schema; see ``schema.MIGRATIONS``.
+TABLES = (
+    """CREATE TABLE trials (
+         seq INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, unit TEXT NOT NULL, prompt TEXT NOT NULL, time REAL NOT NULL,
+         result TEXT NOT NULL, reason TEXT NOT NULL, control_reason TEXT NOT NULL,
+         UNIQUE (scope, unit), UNIQUE (scope, prompt)
+       )""",
+    "CREATE INDEX trials_by_time ON trials (time)",
+    """CREATE TABLE tallies (
+         candidate TEXT NOT NULL, primary_footprint TEXT NOT NULL, candidate_footprint TEXT NOT NULL, control TEXT NOT NULL,
+         control_footprint TEXT NOT NULL, result TEXT NOT NULL, reason TEXT NOT NULL, control_reason TEXT NOT NULL,
+         n INTEGER NOT NULL, first REAL NOT NULL, last REAL NOT NULL,
+         PRIMARY KEY (candidate, primary_footprint, candidate_footprint, control, control_footprint, result, reason, control_reason)
+       ) WITHOUT ROWID""",
+)
+_TRIAL = "INSERT OR IGNORE INTO trials (scope, unit, prompt, time, result, reason, control_reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_PLACES = ", ".join("?" * 11)
+_ADD = (
+    f"INSERT INTO tallies VALUES ({_PLACES}) ON CONFLICT DO UPDATE SET "  # noqa: S608 - constants
+    "n = n + excluded.n, first = MIN(first, excluded.first), last = MAX(last, excluded.last)"
+)
+_HIGHER = _ADD.replace("n + excluded.n", "MAX(n, excluded.n)")
+
+
+class Scope(NamedTuple):
+    """Of whom a tally is: a candidate, the footprint ids of the primary and its own, and the control ("" without one) with its footprint id."""
+
+    candidate: str
+    primary: str
+    shadow: str
+    control: str = ""
+    control_footprint: str = ""
+
+    @property
+    def key(self) -> str:
+        """A short name for all five."""
+        return hashlib.blake2b("\0".join(self).encode(), digest_size=12).hexdigest()
+
+
+class Counted(Struct, frozen=True):
+    """One conversation's result on its way into the store.
+
+    ``unit`` and ``prompt``: keyed hashes, with the day in them where a day counts; ``time``: when the exchange began, Unix seconds. ``by``, ``control_by``: see ``Trial``.
+    """
+
+    scope: Scope
+    unit: str
+    prompt: str
+    time: float
+    result: Result
+    by: str = ""
+    control_by: str = ""
+
+
+class Numbered(NamedTuple):
+    """A trial as it was counted: in which order, for which scope (its ``key``)."""
+
+    seq: int
+    scope: str
+    result: Result
+
+
+class Cell(NamedTuple):
+    """What is counted apart within a scope."""
+
+    result: Result
+    by: str
+    control_by: str
+
+
+class Sum(NamedTuple):
+    """How many conversations, and when the first and the last of them began (Unix seconds)."""
+
+    n: int
+    first: float
+    last: float
+
+    def and_(self, other: Sum) -> Sum:
+        """Return both together."""
+        return Sum(self.n + other.n, min(self.first, other.first), max(self.last, other.last))
+
+
+class Tallied(Struct):
+    """Everything counted in one scope."""
+
+    cells: dict[Cell, Sum]
+
+    def add(self, cell: Cell, more: Sum) -> None:
+        """Count more of a kind."""
+        self.cells[cell] = self.cells[cell].and_(more) if cell in self.cells else more
+
+    @property
+    def first(self) -> float:
+        """When the first conversation began."""
+        return min(one.first for one in self.cells.values())
+
+    @property
+    def last(self) -> float:
+        """When the last one began."""
+        return max(one.last for one in self.cells.values())
+
+    def tally(self, *, controlled: bool) -> Tally:
+        """The counts that a verdict rests on."""
+        by = dict.fromkeys(Result, 0)
+        for cell, one in self.cells.items():
+            by[cell.result] += one.n
+        worse, better, both, neither, missing = (by[result] for result in Result)
+        return Tally(worse, better, both, neither, missing, controlled)
+
+
+Tallies = dict[Scope, Tallied]
+
+
+def count(connection: sqlite3.Connection, trials: Iterable[Counted]) -> list[tuple[Numbered, Counted]]:
+    """Count those that have not been counted; return them in their order. Raises sqlite3.Error."""
+    fresh: list[tuple[Numbered, Counted]] = []
+    for one in trials:
+        key = one.scope.key
+        row = (key, one.unit, one.prompt, one.time, one.result.value, one.by, one.control_by)
+        done = connection.execute(_TRIAL, row)
+        if done.rowcount <= 0 or done.lastrowid is None:
+            continue
+        connection.execute(_ADD, (*one.scope, *row[4:], 1, one.time, one.time))
+        fresh.append((Numbered(done.lastrowid, key, one.result), one))
+    return fresh
+
+
+def add(tallies: Tallies, counted: Iterable[tuple[Numbered, Counted]]) -> None:
+    """Add to sums in memory what ``count`` has added to the table."""
+    for _, one in counted:
+        cell = Cell(one.result, one.by, one.control_by)
+        tallies.setdefault(one.scope, Tallied({})).add(cell, Sum(1, one.time, one.time))
+
+
+def results(tallies: Tallies, candidate: str) -> dict[Result, int]:
+    """How often each result came for a candidate, over all its stacks."""
+    found = dict.fromkeys(Result, 0)
+    for scope, tallied in tallies.items():
+        if scope.candidate == candidate:
+            for cell, one in tallied.cells.items():
+                found[cell.result] += one.n
+    return found
+
+
+def read(rows: Iterable[tuple[str | float, ...]]) -> Tallies:
+    """Read rows of ``tallies``."""
+    found: Tallies = {}
+    for row in rows:
+        cell = Cell(Result(str(row[5])), str(row[6]), str(row[7]))
+        found.setdefault(Scope(*map(str, row[:5])), Tallied({})).add(
+            cell, Sum(int(row[8]), float(row[9]), float(row[10]))
+        )
+    return found
+
+
+def numbered(rows: Iterable[tuple[int, str, str]]) -> list[Numbered]:
+    """Read (seq, scope, result) of ``trials``."""
+    return [Numbered(seq, scope, Result(result)) for seq, scope, result in rows]
+
+
+def restore(connection: sqlite3.Connection, tallies: Tallies) -> None:
+    """Put sums into a file that knows less. Raises sqlite3.Error."""
+    connection.executemany(_HIGHER, list(_rows(tallies)))
+
+
+def _rows(tallies: Tallies) -> Iterator[tuple[str | float, ...]]:
+    for scope, tallied in tallies.items():
+        for cell, one in tallied.cells.items():
+            yield (*scope, cell.result.value, cell.by, cell.control_by, *one)
