@@ -12,7 +12,7 @@ logarithm of a wealth: 0 at the beginning, ln(1/alpha) where a test at level alp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import exp, fsum, lgamma, log, log1p
+from math import exp, fsum, isqrt, lgamma, log, log1p
 
 from msgspec import Struct
 
@@ -129,10 +129,13 @@ def worse_than_control(worse: int, better: int) -> float:
 
     e = 2^n times the integral over theta from 1/2 to 1 of 2 theta^x (1 - theta)^(n - x), with x = ``worse`` of n: a mixture of likelihood ratios against
     1/2. The integral is a Beta function times a Beta tail, which for whole numbers is a binomial one: e = B(x + 1, n - x + 1) times the sum over k from 0 to x of C(n + 1, k).
+    Twenty standard deviations below its largest term there is nothing that a double would show.
     """
     n = worse + better
     beta = lgamma(worse + 1) + lgamma(better + 1) - lgamma(n + 2)
-    terms = [lgamma(n + 2) - lgamma(k + 1) - lgamma(n + 2 - k) for k in range(worse + 1)]
+    largest, reach = min(worse, (n + 1) // 2), 10 * isqrt(n + 1) + 40
+    counted = range(max(0, largest - reach), min(worse, largest + reach) + 1)
+    terms = [lgamma(n + 2) - lgamma(k + 1) - lgamma(n + 2 - k) for k in counted]
     most = max(terms)
     return beta + most + log(fsum(exp(term - most) for term in terms))
 

@@ -40,6 +40,7 @@ _THINNED = frozenset({"rate_limit", "token_budget", "kill_switch"})
 _LAYERS = frozenset({Layer.PROMPT, Layer.SAMPLING, Layer.CHANNEL, Layer.STRUCTURE, Layer.LENGTH})
 _TOKENIZER = "tokenizer"
 _BEFORE_TOKENS = frozenset({Layer.PROMPT, Layer.SAMPLING})
+_SAMPLE = 16  # positions that are looked at to see whether a reply has lists
 _DEFAULTS = frozenset({"sampling_defaults", "output_length"})
 
 
@@ -130,13 +131,15 @@ def _forced(comparison: Comparison) -> tuple[Told, str]:
     """Any genuine flip is bad. Canonical tokens are nobody's: no flip is claimed from them."""
     if comparison.source is Source.CANONICAL:
         return Told.UNABLE, "canonical"
-    kinds = {flip.kind for choice in comparison.choices for flip in choice.flips}
+    kinds = [flip.kind for choice in comparison.choices for flip in choice.flips]
     if FlipClass.GENUINE in kinds:
         return Told.BAD, ""
     if FlipClass.UNKNOWN in kinds:
         return Told.UNDECIDED, "unknown_flip"
-    hidden = sum(choice.top1_agree.count(None) for choice in comparison.choices)
-    looked = sum(len(choice.top1_agree) for choice in comparison.choices)
+    hidden = looked = 0
+    for choice in comparison.choices:
+        some = choice.top1_agree[:: len(choice.top1_agree) // _SAMPLE + 1]
+        hidden, looked = hidden + some.count(None), looked + len(some)
     if 2 * hidden > looked:  # an arm that shows no lists never prefers another token
         return Told.UNDECIDED, "lists_missing"
     return Told.GOOD, ""
@@ -166,6 +169,8 @@ def finding(comparison: Comparison) -> str:
 
     Defaults that the shadow's copy of the request says are the primary's again, and those that one engine alone tells of, change nothing.
     """
+    if not comparison.findings:
+        return ""
     return min((name for name in comparison.findings if _harmful(name, comparison)), key=place, default="")
 
 
@@ -221,7 +226,8 @@ def _unable_by_an_arm(arms: tuple[Arm, ...]) -> bool:
 
 def _of_arm(arm: Arm, modes: list[Mode], by: Mode | None) -> tuple[Told, str]:
     """One arm: bad by its earliest layer, undecided when something was not told, else good."""
-    found = min((sight.finding for sight in arm.values() if sight.finding), key=place, default="")
+    named = [sight.finding for sight in arm.values() if sight.finding]
+    found = min(named, key=place) if named else ""
     if found and LAYER_OF.get(found) in _BEFORE_TOKENS:
         return Told.BAD, found
     if by is not None and arm[by].tokens is Told.BAD:

@@ -6,7 +6,8 @@ of the last trial it has seen, and later ones are fed to it at the start, so tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -17,20 +18,32 @@ from proxy.compare.verdict import Terms, judge
 from proxy.config import Config
 from proxy.ledger import tallies
 from proxy.ledger.judge_metrics import JudgeMetrics
-from proxy.ledger.store import Event, Store
-from proxy.ledger.tallies import Counted, Numbered, Tallies
+from proxy.ledger.store import Event, Key, Store
+from proxy.ledger.tallies import Counted, Numbered, Scope, Tallies
 from proxy.ledger.verdicts import latest, terms_of
 
 #: Its key in the store's state, and the kind of its event.
 KEY, DRIFT = "drift", "drift"
 
 
+#: Sheds of exchanges that died with a process, before anybody knew what they were.
+_DIED = frozenset({"lost_on_crash", "store_replaced"})
+
+
+class _Lost(NamedTuple):
+    """A candidate and why something of it was lost."""
+
+    shadow: str
+    reason: str
+
+
 class _Kept(Struct):
-    """A life's detectors by candidate, each with the key of its scope, the number of the last trial they have seen, and alarms that are not said yet."""
+    """A life's detectors by candidate, each with the key of its scope, the number of the last trial they have seen, alarms that are not said yet, and losses that are counted."""
 
     last: int = 0
     detectors: dict[str, tuple[str, Detector]] = {}
     due: list[Event] = []
+    lost: dict[str, int] = {}
 
 
 class Evidence:
@@ -41,6 +54,8 @@ class Evidence:
         self._tallies: Tallies = store.tallies()
         self._kept = _decoded(store.get_state(KEY))
         self._changed: set[str] = set()
+        self._lost: dict[_Lost, int] = {}
+        self._scopes: Mapping[str, Scope] = {}
         self.configure(config)
         self._replay(store)
 
@@ -63,7 +78,8 @@ class Evidence:
         tallies.add(self._tallies, counted)
         for number, one in counted:
             self._changed.add(one.scope.candidate)
-            self._feed(number, one.scope.candidate if one.scope.control else None, number.seq)
+            if number.seq:
+                self._feed(number, one.scope.candidate if one.scope.control else None, number.seq)
 
     def _feed(self, one: Numbered, candidate: str | None, seq: int) -> None:
         self._kept.last = seq
@@ -84,6 +100,30 @@ class Evidence:
             detector = Detector()
         self._kept.detectors[candidate] = (one.scope, detector)
         self._changed.add(candidate)
+
+    def look(self, shed: Mapping[str, int], counts: Mapping[Key, int], scopes: Mapping[str, Scope]) -> None:
+        """Note what has been lost so far without reaching a desk: ``shed`` by the traffic processes, by reason, and with processes that died (``counts``).
+
+        ``scopes``: of which stacks a result would be now, by candidate. What was lost before a candidate was first looked at is not its own.
+        """
+        self._scopes = scopes
+        self._lost = {_Lost(name, reason): n for name in scopes for reason, n in shed.items()}
+        for key, n in counts.items():
+            if key.shadow in scopes and key.outcome == "shed" and key.reason in _DIED:
+                place = _Lost(key.shadow, key.reason)
+                self._lost[place] = max(n, self._lost.get(place, 0))  # an exchange is lost in each of its modes
+        for place, n in self._lost.items():
+            self._kept.lost.setdefault("\0".join(place), n)
+
+    def losses(self, now: float) -> tuple[Counted, ...]:
+        """Take what was lost since the last time as missing results: nobody knows whose, so each counts. ``now``: Unix seconds."""
+        found: list[Counted] = []
+        for place, n in self._lost.items():
+            more = n - self._kept.lost["\0".join(place)]
+            if more > 0:
+                self._kept.lost["\0".join(place)] = n
+                found.append(Counted(self._scopes[place.shadow], "", "", now, Result.MISSING, place.reason, n=more))
+        return tuple(found)
 
     def next_alarm(self, now: float) -> Event | None:
         """Take an alarm that is to be said, None when there is none. ``now``: Unix seconds."""

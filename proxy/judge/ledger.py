@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +32,7 @@ from proxy.ledger.reconcile import SETTLED, Arm
 from proxy.ledger.record import Settlement, shed_of
 from proxy.ledger.store import Store
 from proxy.ledger.store_error import StoreError
-from proxy.ledger.tallies import Counted, Numbered
+from proxy.ledger.tallies import Counted, Numbered, Scope
 from proxy.traffic.wire import Payload
 
 logger = logging.getLogger("parhelion")
@@ -221,6 +221,8 @@ class Ledger:
         if self._owed and time.monotonic() < self._retry_at:
             self._owed.update(shed_of(batch))
             return False
+        if lost := self.evidence.losses(time.time()):
+            batch = [*batch, Settlement("", "", "", "", trials=lost)]
         try:
             counted = await self._aside(self._commit, [*self._owed.elements(), *batch], self._learned())
             self._owed.clear()
@@ -325,10 +327,11 @@ class Ledger:
         """Do something with the store off the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
 
-    async def look(self) -> None:
-        """See that the store is still there and still ours."""
+    async def look(self, shed: Mapping[str, int], scopes: Mapping[str, Scope]) -> None:
+        """See that the store is still there and still ours, and what was lost on the way here (see ``Evidence.look``)."""
         try:
             await self._aside(self.store.check)
+            self.evidence.look(shed, await self._aside(self.store.counts), scopes)
         except StoreError as error:
             logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=0)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from proxy import logs
 from proxy.config import Config
+from proxy.counters import Slot
 from proxy.judge.cpu import Meter
 from proxy.judge.desk import Desk
 from proxy.judge.engines import Engines
@@ -27,7 +28,9 @@ from proxy.judge.pipeline import Pipeline
 from proxy.judge.settle import Policy
 from proxy.judge.spool import Spool
 from proxy.judge.trials import Trials
+from proxy.ledger import totals
 from proxy.ledger.judge_metrics import JudgeMetrics
+from proxy.ledger.tallies import Scope
 from proxy.switch import ON, Switch
 
 logger = logging.getLogger("parhelion")
@@ -217,7 +220,7 @@ class Judge:
     async def _look_after(self, purged: float) -> float:
         """Everything that is due; returns when the store was purged last (monotonic seconds)."""
         self._snapshot()
-        await self.ledger.look()
+        await self.ledger.look(*self._lost())
         await self.ledger.tidy()
         await self.ledger.bury_strays(self.state / "counters", self.intake.connected())
         since = time.monotonic() - purged
@@ -225,6 +228,15 @@ class Judge:
             await self.ledger.purge()
             return time.monotonic()
         return purged
+
+    def _lost(self) -> tuple[dict[str, int], dict[str, Scope]]:
+        """Return what the traffic processes have shed, by reason, and of which stacks it would have told."""
+        scopes = {} if self.desk.trials is None else self.desk.trials.scopes()
+        try:
+            with totals.read(self.state / "counters") as sums:
+                return {"queue": sums[Slot.SHED_QUEUE], "capture": sums[Slot.SHED_CAPTURE]}, scopes
+        except OSError:
+            return {}, scopes
 
     def _snapshot(self) -> None:
         self.engines.report()

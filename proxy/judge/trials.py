@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import orjson
 from msgspec import Struct
@@ -19,12 +20,13 @@ from proxy.exchange import Ended, Exchange
 from proxy.judge.arm import Arm
 from proxy.judge.case import ShadowArm
 from proxy.judge.examine import Examined
-from proxy.judge.request import Asked, header
+from proxy.judge.request import Asked, Unreadable, header, read_request
 from proxy.judge.settle import Outcome, conversation
 from proxy.ledger.tallies import Counted, Scope
 
 _DAY = 86400
 _KEY = b"x-parhelion-key"
+_LARGE = 1 << 16  # bytes of a request that is read although nothing will be compared
 #: Fields of a body that hold what is asked, on any route; settings are not part of a prompt.
 _PROMPT = ("messages", "system", "instructions", "prompt", "input", "query", "documents", "text_1", "text_2", "tools")
 #: Why an exchange that was given up says nothing of an arm: the operator's switch was off before anything was asked.
@@ -38,6 +40,11 @@ class Against(Struct, frozen=True):
 
     candidate: ShadowArm
     control: ShadowArm | None
+
+    @property
+    def forced(self) -> bool:
+        """Whether sampled output can be judged, too."""
+        return all(one is None or Mode.FORCED in one.modes for one in (self.candidate, self.control))
 
     def scope(self, primary: str) -> Scope:
         """Of which stacks a result is now."""
@@ -85,16 +92,31 @@ class Trials:
             return trial.trial(candidate)
         return trial.trial(candidate, _sights(by_arm.get(control.arm.name, ()), own_prompt=True))
 
+    def scopes(self) -> dict[str, Scope]:
+        """Of which stacks a result would be now, by candidate."""
+        return {pair.candidate.arm.name: pair.scope(self._primary.footprint) for pair in self._pairs}
+
     def given_up(self, exchange: Exchange, reason: str) -> tuple[Counted, ...]:
-        """A missing result for each candidate, of an exchange that was not examined. Its request is not read for it: without a key of its own it is a unit by itself."""
-        if reason == _SWITCHED_OFF or exchange.ended in _NO_REPLY or exchange.status >= 400:
+        """A missing result for each candidate of which an exchange that was not examined would have told something. A large request is not read for it, and is a unit by itself."""
+        if not self._pairs or reason == _SWITCHED_OFF or exchange.ended in _NO_REPLY or exchange.status >= 400:
             return ()
-        key = header(exchange.request_headers, _KEY).encode()
-        unit = _hash(self._salt, b"conversation", key or exchange.id.encode())
-        prompt = _hash(self._salt, b"prompt", exchange.id.encode())
+        greedy = True
+        if len(exchange.request_body) > _LARGE:
+            unit, prompt = (_hash(self._salt, what, exchange.id.encode()) for what in (b"conversation", b"prompt"))
+        else:
+            try:
+                asked = read_request(exchange, _LARGE)
+            except Unreadable:
+                return ()
+            if asked.out_of_scope() is not None:
+                return ()
+            unit, prompt = keys(exchange, asked, self._salt)
+            if (dialect := self._primary.dialect) is not None:
+                greedy = asked.greedy(self._primary.defaults, dialect.greedy_at)
         return tuple(
             Counted(pair.scope(self._primary.footprint), unit, prompt, exchange.started, Result.MISSING, reason)
             for pair in self._pairs
+            if pair.forced or greedy
         )
 
 
@@ -116,8 +138,16 @@ def keys(exchange: Exchange, asked: Asked, salt: bytes) -> tuple[str, str]:
 
 
 def _hash(salt: bytes, what: bytes, key: bytes) -> str:
+    hashed = _keyed(salt, what).copy()
+    hashed.update(key)
+    return hashed.hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _keyed(salt: bytes, what: bytes) -> hashlib.blake2b:
+    """The hash with its key taken in; to be copied."""
     secret = hashlib.blake2b(salt, digest_size=32, person=what).digest()
-    return hashlib.blake2b(key, digest_size=12, key=secret).hexdigest()
+    return hashlib.blake2b(digest_size=12, key=secret)
 
 
 def _sights(outcomes: Sequence[Outcome], *, own_prompt: bool) -> dict[Mode, Sight]:

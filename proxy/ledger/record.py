@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.compare.comparison import Comparison
-from proxy.ledger.tallies import Counted
+from proxy.ledger.tallies import Counted, lost
 
 SCHEMA = 1
 
@@ -79,7 +79,7 @@ class Settlement(Struct, frozen=True):
     """How one exchange x shadow x mode ended: exactly one of these is counted for each.
 
     ``outcome``: ``compared``, ``incomparable`` or ``shed`` with its ``reason``; or ``sampled`` / ``not_sampled`` (shadow and mode
-    empty) where a rule that needs the body was settled by the judge; or ``settled``, once for the exchange as a whole. ``record``
+    empty) where a rule that needs the body was settled by the judge; or ``settled``, once for the exchange as a whole; or "", which is not counted and only brings ``trials``. ``record``
     goes into the store in the same transaction as the count, and so do ``spooled``, the number under which the exchange is kept on disk, and ``trials``, what it
     says towards the verdicts.
     """
@@ -97,7 +97,7 @@ class Settlement(Struct, frozen=True):
 def shed_of(batch: Sequence[Settlement], why: str = "store") -> list[Settlement]:
     """Say what to count of a batch that could not be committed: what had a record is shed, the rest stays what it was.
 
-    Trials are kept as long as the exchange is on disk; else they are dropped with their records, for what is only owed must not grow with each exchange.
+    Trials are kept as long as the exchange is on disk; else they are missing as their records are, for what is only owed must not grow with each exchange.
     """
     return [_shed(one, why) for one in batch]
 
@@ -105,4 +105,4 @@ def shed_of(batch: Sequence[Settlement], why: str = "store") -> list[Settlement]
 def _shed(one: Settlement, why: str) -> Settlement:
     if one.record is not None:
         return Settlement(one.incarnation, one.shadow, one.mode, "shed", why)
-    return replace(one, trials=()) if one.trials and one.spooled is None else one
+    return replace(one, trials=lost(one.trials, why)) if one.trials and one.spooled is None else one

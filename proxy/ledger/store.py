@@ -139,6 +139,8 @@ class Store:
             for one in batch:
                 if one.record is not None and not self._insert(connection, one.record):
                     continue
+                if not one.outcome:
+                    continue
                 reason = bounded_reason(self._reasons.setdefault(one.outcome, set()), one.reason)
                 counted[one.incarnation, one.shadow, one.mode, one.outcome, reason] += 1
             connection.executemany(COUNT, [(*key, n) for key, n in counted.items()])

@@ -31,7 +31,9 @@ TABLES = (
          PRIMARY KEY (candidate, primary_footprint, candidate_footprint, control, control_footprint, result, reason, control_reason)
        ) WITHOUT ROWID""",
 )
+_DAY = 86400.0
 _TRIAL = "INSERT OR IGNORE INTO trials (scope, unit, prompt, time, result, reason, control_reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
+AFTER = "SELECT seq, scope, result FROM trials WHERE seq > ? ORDER BY seq"
 _PLACES = ", ".join("?" * 11)
 _ADD = (
     f"INSERT INTO tallies VALUES ({_PLACES}) ON CONFLICT DO UPDATE SET "  # noqa: S608 - constants
@@ -59,6 +61,7 @@ class Counted(Struct, frozen=True):
     """One conversation's result on its way into the store.
 
     ``unit`` and ``prompt``: keyed hashes, with the day in them where a day counts; ``time``: when the exchange began, Unix seconds. ``by``, ``control_by``: see ``Trial``.
+    Without a ``unit`` nobody knows which conversations they were: ``n`` are added to the sum, and there is no row.
     """
 
     scope: Scope
@@ -68,10 +71,11 @@ class Counted(Struct, frozen=True):
     result: Result
     by: str = ""
     control_by: str = ""
+    n: int = 1
 
 
 class Numbered(NamedTuple):
-    """A trial as it was counted: in which order, for which scope (its ``key``)."""
+    """A trial as it was counted: in which order (0 without a row), for which scope (its ``key``)."""
 
     seq: int
     scope: str
@@ -129,17 +133,28 @@ class Tallied(Struct):
 Tallies = dict[Scope, Tallied]
 
 
+def lost(trials: Iterable[Counted], why: str) -> tuple[Counted, ...]:
+    """Return what to count of trials that cannot be kept: as many missing ones, by the day and without keys, so that any number of them is one value."""
+    return tuple(
+        Counted(one.scope, "", "", one.time // _DAY * _DAY, Result.MISSING, why, n=one.n) if one.unit else one
+        for one in trials
+    )
+
+
 def count(connection: sqlite3.Connection, trials: Iterable[Counted]) -> list[tuple[Numbered, Counted]]:
     """Count those that have not been counted; return them in their order. Raises sqlite3.Error."""
     fresh: list[tuple[Numbered, Counted]] = []
     for one in trials:
         key = one.scope.key
         row = (key, one.unit, one.prompt, one.time, one.result.value, one.by, one.control_by)
-        done = connection.execute(_TRIAL, row)
-        if done.rowcount <= 0 or done.lastrowid is None:
-            continue
-        connection.execute(_ADD, (*one.scope, *row[4:], 1, one.time, one.time))
-        fresh.append((Numbered(done.lastrowid, key, one.result), one))
+        seq = 0
+        if one.unit:
+            done = connection.execute(_TRIAL, row)
+            if done.rowcount <= 0 or done.lastrowid is None:
+                continue
+            seq = done.lastrowid
+        connection.execute(_ADD, (*one.scope, *row[4:], one.n, one.time, one.time))
+        fresh.append((Numbered(seq, key, one.result), one))
     return fresh
 
 
@@ -147,7 +162,7 @@ def add(tallies: Tallies, counted: Iterable[tuple[Numbered, Counted]]) -> None:
     """Add to sums in memory what ``count`` has added to the table."""
     for _, one in counted:
         cell = Cell(one.result, one.by, one.control_by)
-        tallies.setdefault(one.scope, Tallied({})).add(cell, Sum(1, one.time, one.time))
+        tallies.setdefault(one.scope, Tallied({})).add(cell, Sum(one.n, one.time, one.time))
 
 
 def results(tallies: Tallies, candidate: str) -> dict[Result, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, log
+from math import exp, fsum, lgamma, log
 
 import numpy as np
 import pytest
@@ -100,6 +100,15 @@ def test_worse_than_control_is_the_integral(worse: int, better: int) -> None:
     theta = 0.5 + (np.arange(steps) + 0.5) / steps / 2
     logs = n * log(2) + log(2) + worse * np.log(theta) + better * np.log1p(-theta)
     assert worse_than_control(worse, better) == pytest.approx(np.logaddexp.reduce(logs) - log(2 * steps), abs=1e-4)
+
+
+@pytest.mark.parametrize(("worse", "better"), [(40_000, 39_000), (39_000, 40_000), (20_000, 3), (3, 20_000)])
+def test_terms_too_small_to_see_are_left_out_of_the_integral(worse: int, better: int) -> None:
+    n = worse + better
+    terms = [lgamma(n + 2) - lgamma(k + 1) - lgamma(n + 2 - k) for k in range(worse + 1)]
+    beta = lgamma(worse + 1) + lgamma(better + 1) - lgamma(n + 2)
+    whole = beta + max(terms) + log(fsum(exp(term - max(terms)) for term in terms))
+    assert worse_than_control(worse, better) == pytest.approx(whole, rel=1e-12, abs=1e-9)
 
 
 def test_a_forecast_is_what_it_takes_if_it_goes_on() -> None:

@@ -105,7 +105,7 @@ def test_terms_take_effect_at_once_and_begin_no_tally(tmp_path: Path) -> None:
         evidence.take(store.settle([settlement(trial(number, Result.NEITHER)) for number in range(300)]))
         evidence.report()
         assert gauges(metrics, "verdict") == {("candidate",): 0}
-        assert gauges(metrics, "conversations_needed")["candidate",] > 500
+        assert gauges(metrics, "conversations_needed")["candidate",] > 300
         evidence.configure(config(tmp_path, verdict=Verdict(margin=0.1)))
         evidence.report()
         assert gauges(metrics, "verdict") == {("candidate",): 1}
@@ -147,5 +147,44 @@ def test_an_alarm_is_said_once_over_deaths_and_a_store_that_is_away(tmp_path: Pa
         await second.close()
         with Store.open(settings.records.url) as store:
             assert [one.detail for one in store.events() if one.kind == DRIFT] == [one.detail for one in alarms]
+
+    asyncio.run(main())
+
+
+def test_what_never_reached_a_desk_is_missing_once_over_restarts_and_a_store_that_is_away(tmp_path: Path) -> None:
+    settings = config(tmp_path)
+    scopes = {"candidate": SCOPE}
+    died = Settlement("t0", "candidate", "free", "shed", "lost_on_crash")
+
+    def missing(store: Store) -> dict[str, int]:
+        found = store.tallies().get(SCOPE)
+        return {} if found is None else {cell.by: one.n for cell, one in found.cells.items()}
+
+    async def main() -> None:
+        ledger = Ledger(settings, JudgeMetrics(settings))
+        ledger.store.settle([died, died])
+        await ledger.look({"queue": 7, "capture": 0}, scopes)  # before this candidate
+        assert await ledger._write([])
+        assert missing(ledger.store) == {}
+        ledger.store.settle([died] * 3)
+        await ledger.look({"queue": 10, "capture": 1}, scopes)
+        real = ledger.store.settle
+
+        def away(*_: object, **__: object) -> None:
+            raise StoreError("locked", tmp_path)
+
+        ledger.store.settle = away  # type: ignore[method-assign]
+        assert not await ledger._write([])
+        ledger.store.settle = real  # type: ignore[method-assign]
+        ledger._retry_at = 0.0
+        assert await ledger._write([])
+        assert missing(ledger.store) == {"queue": 3, "capture": 1, "lost_on_crash": 3}
+        await ledger.look({"queue": 10, "capture": 1}, scopes)
+        await ledger.close()
+        second = Ledger(settings, JudgeMetrics(settings))
+        await second.look({"queue": 12, "capture": 1}, scopes)
+        assert await second._write([])
+        assert missing(second.store) == {"queue": 5, "capture": 1, "lost_on_crash": 3}
+        await second.close()
 
     asyncio.run(main())

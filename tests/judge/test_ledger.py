@@ -190,7 +190,8 @@ def test_whatever_waits_for_the_store_waits_on_one_thread(tmp_path: Path) -> Non
         before = set(threading.enumerate())
         with ledger.store._lock:
             waiting = [
-                asyncio.ensure_future(one()) for one in (ledger.look, ledger.too_large, ledger.purge, ledger.adopt)
+                asyncio.ensure_future(one)
+                for one in (ledger.look({}, {}), ledger.too_large(), ledger.purge(), ledger.adopt())
             ]
             await asyncio.sleep(0.1)
             assert not any(one.done() for one in waiting)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,12 +22,12 @@ def test_housekeeping_goes_on_after_something_in_it_failed(
         judge = Judge(Config(primary=Primary(url="http://p"), state=str(tmp_path), records=records, spool=spool), "j0")
         look, looks, again = judge.ledger.look, 0, asyncio.Event()
 
-        async def fails_once() -> None:
+        async def fails_once(*given: Any) -> None:
             nonlocal looks
             looks += 1
             if looks == 1:
                 raise RuntimeError("once")
-            await look()
+            await look(*given)
             again.set()
 
         monkeypatch.setattr(judge.ledger, "look", fails_once)

@@ -127,12 +127,15 @@ def test_what_was_given_up_is_missing_but_for_what_no_arm_brought_about() -> Non
     (made,) = trials.given_up(exchange(), "compare_busy")
     assert (made.result, made.by, made.scope.control) == (Result.MISSING, "compare_busy", "c")
     assert trials.given_up(exchange(), "compare_busy") == (made,)  # done again, it is the same
-    assert trials.given_up(exchange(id="x2"), "compare_busy")[0].unit != made.unit
-    named = trials.given_up(exchange(key=b"k"), "shutdown")[0]
-    assert named.unit == found(key=b"k")[0]
+    assert (made.unit, made.prompt) == found()
+    large = GREEN | {"messages": [{"role": "user", "content": "green?" * 20_000}]}
+    units = [trials.given_up(exchange(large, id=id_), "shutdown")[0].unit for id_ in ("x1", "x1", "x2")]
+    assert units[0] == units[1] != units[2]
     assert trials.given_up(exchange(), "kill_switch") == ()
     assert trials.given_up(exchange(ended=Ended.CLIENT_GONE), "shutdown") == ()
     assert trials.given_up(exchange(status=500), "shutdown") == ()
+    assert trials.given_up(exchange(request_body=b"{"), "shutdown") == ()
+    assert trials.given_up(exchange(GREEN | {"echo": True}), "shutdown") == ()
 
 
 @pytest.mark.parametrize("reason", ["primary_error", "request_not_json", "endpoint"])

@@ -96,9 +96,15 @@ def test_sums_survive_the_loss_of_the_file(tmp_path: Path) -> None:
         assert tally(again) == Tally(both=1, neither=1)
 
 
-def test_what_the_store_could_not_take_counts_later_while_it_is_on_disk() -> None:
+def test_what_the_store_could_not_take_counts_later_while_it_is_on_disk_and_else_as_missing(store: Store) -> None:
     kept = settled(counted(1), spooled=7)
-    assert shed_of([kept, settled(counted(2))]) == [kept, settled()]
+    owed = shed_of([kept, settled(counted(2)), settled(counted(3))])
+    assert owed[0] == kept
+    assert owed[1] == owed[2]  # so that any number of them is one value to remember
+    assert shed_of(owed) == owed
+    store.settle(owed)
+    assert tally(store) == Tally(neither=1, missing=2)
+    assert [one.seq for one in store.trials(0)] == [1]
 
 
 def test_an_alarm_and_the_state_that_said_it_are_there_together(store: Store) -> None:
