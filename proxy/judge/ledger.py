@@ -32,7 +32,7 @@ from proxy.ledger.reconcile import SETTLED, Arm
 from proxy.ledger.record import Settlement, shed_of
 from proxy.ledger.store import Store
 from proxy.ledger.store_error import StoreError
-from proxy.ledger.tallies import Counted, Numbered, Scope
+from proxy.ledger.tallies import Fresh, Scope
 from proxy.traffic.wire import Payload
 
 logger = logging.getLogger("parhelion")
@@ -235,7 +235,7 @@ class Ledger:
             return False
         return True
 
-    def _commit(self, batch: list[Settlement], state: dict[str, bytes]) -> list[tuple[Numbered, Counted]]:
+    def _commit(self, batch: list[Settlement], state: dict[str, bytes]) -> Fresh:
         with STORE:
             return self.store.settle(batch, state=state)
 

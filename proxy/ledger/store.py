@@ -29,7 +29,7 @@ from proxy.ledger.record import Record, Settlement
 from proxy.ledger.store_error import StoreError, translated
 from proxy.ledger.store_file import transaction
 from proxy.ledger.store_watch import Watch
-from proxy.ledger.tallies import Counted, Numbered, Tallies
+from proxy.ledger.tallies import Fresh, Numbered, Tallies
 from proxy.logs import say
 
 log = logging.getLogger("parhelion.store")
@@ -113,9 +113,7 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def settle(
-        self, batch: Sequence[Settlement], *, state: Mapping[str, bytes] | None = None
-    ) -> list[tuple[Numbered, Counted]]:
+    def settle(self, batch: Sequence[Settlement], *, state: Mapping[str, bytes] | None = None) -> Fresh:
         """Commit a batch: its counts, its records, its trials and the given ``state`` values, all or nothing; return the trials that were not there before.
 
         A record whose id is already there is left alone and its settlement is not counted again. A file found damaged is set aside
@@ -133,7 +131,7 @@ class Store:
                 self._begin_anew()
                 return self._settle(batch, state or {})
 
-    def _settle(self, batch: Sequence[Settlement], state: Mapping[str, bytes]) -> list[tuple[Numbered, Counted]]:
+    def _settle(self, batch: Sequence[Settlement], state: Mapping[str, bytes]) -> Fresh:
         counted: Counter[tuple[str, str, str, str, str]] = Counter()
         with self._transaction() as connection:
             for one in batch:

@@ -82,6 +82,10 @@ class Numbered(NamedTuple):
     result: Result
 
 
+#: Trials that were not there before, in their order.
+Fresh = list[tuple[Numbered, Counted]]
+
+
 class Cell(NamedTuple):
     """What is counted apart within a scope."""
 
@@ -141,9 +145,9 @@ def lost(trials: Iterable[Counted], why: str) -> tuple[Counted, ...]:
     )
 
 
-def count(connection: sqlite3.Connection, trials: Iterable[Counted]) -> list[tuple[Numbered, Counted]]:
+def count(connection: sqlite3.Connection, trials: Iterable[Counted]) -> Fresh:
     """Count those that have not been counted; return them in their order. Raises sqlite3.Error."""
-    fresh: list[tuple[Numbered, Counted]] = []
+    fresh: Fresh = []
     for one in trials:
         key = one.scope.key
         row = (key, one.unit, one.prompt, one.time, one.result.value, one.by, one.control_by)
