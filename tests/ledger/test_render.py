@@ -139,16 +139,12 @@ def test_a_shadow_with_nothing_compared_is_one_line(report):
     assert "forced: each" not in text
 
 
-def test_there_is_no_verdict_until_there_is_one(report):
-    assert "PASS" not in shown(report)
-    report["shadows"][1]["verdict"] = {"state": "KEEP WATCHING"}
-    assert "candidate: KEEP WATCHING" in shown(report)
-
-
 def test_an_empty_report_is_short_and_does_not_fail():
     text = shown(build_report(CONFIG, None, command="test", now=0.0), 80)
     assert text.splitlines() == [
         "Parhelion, 1970-01-01T00:00:00+00:00",
+        "",
+        "candidate: KEEP WATCHING; no conversation has been counted yet.",
         "",
         "Nothing has been compared yet.",
         "candidate: nothing compared: nothing is recorded",

@@ -187,7 +187,8 @@ def test_what_was_not_measured_is_absent():
     assert "model" not in report
     assert report["records"] == 0
     candidate = report["shadows"][0]
-    assert "verdict" not in candidate
+    assert candidate["verdict"]["state"] == "KEEP WATCHING"
+    assert candidate["verdict"]["coverage"] is None
     assert candidate["footprint_differences"] == []
     assert "logprob_error_nats" not in candidate["modes"]["free"]
     assert "top1_agreement" not in candidate["modes"]["forced"]
