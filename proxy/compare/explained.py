@@ -62,7 +62,11 @@ def _values(
             theirs = shadow.choices[number].tokens
         comparable = comparison.values_incomparable is None
         doubt = _doubt(choice) if comparable else []
-        cleaned, lists = _lists(choice, mine, theirs, comparable=comparable and not doubt)
+        if any(one.name == value_layer.LOGPROB_ALIGNMENT for one in doubt):
+            # The lists are another row's: that one of them stands twice, at the end that was shifted away from, is the same fault.
+            cleaned, lists = choice, []
+        else:
+            cleaned, lists = _lists(choice, mine, theirs, comparable=comparable and not doubt)
         choices.append(cleaned)
         found += [*doubt, *lists]
     if not found:
