@@ -8,11 +8,11 @@ it, and no interval is ever a point.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import hypot, log
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from proxy.compare.quantile import quantile
 from proxy.compare.resample import REPLICATES, lanes, replicates, weights
@@ -23,9 +23,12 @@ __all__ = [
     "REPLICATES",
     "Exposure",
     "Intervals",
+    "Seen",
     "bound",
+    "compared",
     "intervals",
     "per_thousand",
+    "rates",
     "weights",
 ]
 
@@ -59,6 +62,23 @@ class Intervals(NamedTuple):
     excess: Edges | None = None
 
 
+class Seen(Struct):
+    """What was seen of one arm, added up over its conversations.
+
+    ``conversations`` with exposure, their ``streams`` (each can part once), ``most_streams`` of any one conversation, and by conversation how often it ``parted``.
+    ``drawn_events`` and ``drawn_exposed``: the same in every replicate, as lanes; they stay 0 where nobody needs them.
+    """
+
+    events: int = 0
+    exposed: int = 0
+    conversations: int = 0
+    streams: int = 0
+    most_streams: int = 0
+    parted: dict[str, int] = field(default_factory=dict)
+    drawn_events: int = 0
+    drawn_exposed: int = 0
+
+
 class _Sum(Struct):
     events: int = 0
     exposed: int = 0
@@ -71,18 +91,41 @@ def per_thousand(events: float, exposed: float) -> float | None:
 
 
 def intervals(arm: Iterable[Exposure], control: Iterable[Exposure] = ()) -> Intervals:
-    """Return the intervals of an arm and, where the control has exposure, of the floor and of the excess over it.
+    """Return the intervals of an arm and, where the control has exposure, of the floor and of the excess over it (see ``compared``)."""
+    return compared(_gathered(arm), _gathered(control))
+
+
+def compared(own: Seen, floor: Seen) -> Intervals:
+    """Return the intervals of what was seen of an arm and of its control; a control without exposure is none.
 
     With events: percentiles of the bootstrap, None with fewer than ``ENOUGH_CONVERSATIONS`` exposed conversations. Without:
     from 0 to ``bound``, however few there are. The excess is bootstrapped in pairs where both arms have events, and otherwise
     put together from the two arms' own intervals (``_combined``), so that a floor of 0 is no more certain than it is.
     """
-    own, floor = _by_conversation(arm), _by_conversation(control)
     ours, theirs = _replicates(own), _replicates(floor)
     alone = _edges(own, ours, 1.0 - CONFIDENCE)
-    if not floor:
+    if not floor.exposed:
         return Intervals(alone)
     return Intervals(alone, _edges(floor, theirs, 1.0 - CONFIDENCE), _excess((own, ours), (floor, theirs)))
+
+
+def rates(own: Seen, floor: Seen, *, resampled: bool) -> dict[str, float | list[float]]:
+    """Return events per 1,000: ``raw``, ``floor``, ``excess``, and their intervals where conversations are known (``resampled``), JSON-ready.
+
+    ``raw_interval``, ``floor_interval``, and ``interval`` of the excess, or of the raw rate without a control. Empty without exposure.
+    """
+    raw, base = per_thousand(own.events, own.exposed), per_thousand(floor.events, floor.exposed)
+    if raw is None:
+        return {}
+    found: dict[str, float | list[float]] = {"raw": raw}
+    if base is not None:
+        found |= {"floor": base, "excess": raw - base}
+    if resampled:
+        edges = compared(own, floor)
+        named = {"raw_interval": edges.own, "floor_interval": edges.floor}
+        named["interval"] = edges.own if base is None else edges.excess
+        found |= {name: list(one) for name, one in named.items() if one is not None}
+    return found
 
 
 def bound(arm: Iterable[Exposure], miss: float = 1.0 - CONFIDENCE) -> float | None:
@@ -93,42 +136,48 @@ def bound(arm: Iterable[Exposure], miss: float = 1.0 - CONFIDENCE) -> float | No
     all right?", JAMA 249, 1743-1745). A conversation that parts does so in each of its streams at the worst, so the expected
     events are at most 3 times the streams of the largest conversation, and never more than all streams. None without exposure.
     """
-    return _bound(_by_conversation(arm), miss)
+    return _bound(_gathered(arm), miss)
 
 
-def _bound(arm: Mapping[str, _Sum], miss: float) -> float | None:
-    streams = [one.streams for one in arm.values()]
-    worst = min(log(1.0 / miss) * max(streams, default=0), sum(streams))
-    return per_thousand(worst, sum(one.exposed for one in arm.values()))
+def _bound(arm: Seen, miss: float) -> float | None:
+    return per_thousand(min(log(1.0 / miss) * arm.most_streams, arm.streams), arm.exposed)
 
 
-def _by_conversation(exposures: Iterable[Exposure]) -> dict[str, _Sum]:
+def _gathered(exposures: Iterable[Exposure]) -> Seen:
     found: dict[str, _Sum] = {}
-    for one in exposures:
-        if one.exposed:
-            added = found.setdefault(one.conversation, _Sum())
-            added.events += one.events
-            added.exposed += one.exposed
-            added.streams += one.streams
-    return found
+    for exposure in exposures:
+        if exposure.exposed:
+            total = found.setdefault(exposure.conversation, _Sum())
+            total.events += exposure.events
+            total.exposed += exposure.exposed
+            total.streams += exposure.streams
+    seen = Seen(
+        events=sum(one.events for one in found.values()),
+        exposed=sum(one.exposed for one in found.values()),
+        conversations=len(found),
+        streams=sum(one.streams for one in found.values()),
+        most_streams=max((one.streams for one in found.values()), default=0),
+        parted={conversation: one.events for conversation, one in found.items() if one.events},
+    )
+    if seen.events and seen.conversations >= ENOUGH_CONVERSATIONS:
+        for conversation, added in found.items():
+            weight = lanes(conversation)
+            seen.drawn_exposed += weight * added.exposed
+            if added.events:
+                seen.drawn_events += weight * added.events
+    return seen
 
 
-def _hazard(arm: Mapping[str, _Sum]) -> float:
-    return per_thousand(sum(one.events for one in arm.values()), sum(one.exposed for one in arm.values())) or 0.0
+def _hazard(arm: Seen) -> float:
+    return per_thousand(arm.events, arm.exposed) or 0.0
 
 
-def _replicates(arm: Mapping[str, _Sum]) -> list[float] | None:
+def _replicates(arm: Seen) -> list[float] | None:
     """Return the arm's hazard in each replicate; None without events, with too few conversations, or where one has no exposure."""
-    if len(arm) < ENOUGH_CONVERSATIONS or not any(one.events for one in arm.values()):
+    if arm.conversations < ENOUGH_CONVERSATIONS or not arm.events:
         return None
-    events = exposed = 0
-    for conversation, one in arm.items():
-        weight = lanes(conversation)
-        exposed += weight * one.exposed
-        if one.events:
-            events += weight * one.events
-    hazards = [per_thousand(*pair) for pair in zip(replicates(events), replicates(exposed), strict=True)]
-    known = [hazard for hazard in hazards if hazard is not None]
+    drawn = zip(replicates(arm.drawn_events), replicates(arm.drawn_exposed), strict=True)
+    known = [hazard for pair in drawn if (hazard := per_thousand(*pair)) is not None]
     return known if len(known) == REPLICATES else None
 
 
@@ -137,34 +186,29 @@ def _percentiles(values: Iterable[float]) -> Edges:
     return quantile(ordered, _TAIL), quantile(ordered, 1.0 - _TAIL)
 
 
-def _edges(arm: Mapping[str, _Sum], replicates: list[float] | None, miss: float) -> Edges | None:
-    if replicates is not None:
-        return _percentiles(replicates)
-    upper = None if any(one.events for one in arm.values()) else _bound(arm, miss)
+def _edges(arm: Seen, drawn: list[float] | None, miss: float) -> Edges | None:
+    if drawn is not None:
+        return _percentiles(drawn)
+    upper = None if arm.events else _bound(arm, miss)
     return None if upper is None else (0.0, upper)
 
 
-def _excess(
-    own: tuple[Mapping[str, _Sum], list[float] | None], floor: tuple[Mapping[str, _Sum], list[float] | None]
-) -> Edges | None:
+_Arm = tuple[Seen, list[float] | None]
+
+
+def _excess(own: _Arm, floor: _Arm) -> Edges | None:
     (ours, hazards), (theirs, floors) = own, floor
     if hazards is None or floors is None:
         return _combined(own, floor)
     low, high = _percentiles(one - other for one, other in zip(hazards, floors, strict=True))
-    if _events(ours) == _events(theirs):
+    if ours.parted == theirs.parted:
         # Not one conversation in which one arm parted and the other did not: each way is bounded like any thing never seen.
         low = min(low, -(_bound(theirs, _TAIL) or 0.0))
         high = max(high, _bound(ours, _TAIL) or 0.0)
     return low, high
 
 
-def _events(arm: Mapping[str, _Sum]) -> dict[str, int]:
-    return {conversation: one.events for conversation, one in arm.items() if one.events}
-
-
-def _combined(
-    own: tuple[Mapping[str, _Sum], list[float] | None], floor: tuple[Mapping[str, _Sum], list[float] | None]
-) -> Edges | None:
+def _combined(own: _Arm, floor: _Arm) -> Edges | None:
     """Return the interval of a difference from the intervals of its terms (MOVER).
 
     Zou and Donner 2008, "Construction of confidence limits about effect measures: a general approach", Statistics in Medicine

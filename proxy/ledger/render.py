@@ -22,6 +22,7 @@ from proxy.ledger.remedies import evidence_line
 from proxy.ledger.render_floors import print_floors
 from proxy.ledger.rows import Row
 from proxy.ledger.verdict_lines import verdict_lines
+from proxy.ledger.where_lines import where_lines
 
 _SOURCES = {
     "reply": "its reply (reply)",
@@ -160,6 +161,8 @@ def _remarks(shadow: Numbers, console: Console) -> None:
         console.print(Text(f"\n{name}: stack differs: " + "; ".join(parts)))
     if (known := shadow.get("capability")) is not None and known["level"] != "full":
         console.print(Text(f"{name}: {inert(known['level'])}: {inert(known['compared'])}"))
+    for line in where_lines(shadow):
+        console.print(Text(f"{name}: {line}."))
     _earlier(shadow, name, console)
     for one in shadow["findings"]:
         severity = {"explains": "may explain what differs after it"}.get(one["severity"], inert(one["severity"]))

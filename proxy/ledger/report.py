@@ -20,7 +20,7 @@ from proxy.compare.comparison import Comparison, Mode, Source
 from proxy.compare.layers import LAYER_OF, Evidence, place
 from proxy.compare.summary import summarise_forced, summarise_free, summarise_latency
 from proxy.config import Config
-from proxy.ledger import anytime, changes, engine_state, tie_report, verdicts
+from proxy.ledger import anytime, changes, engine_state, tie_report, verdicts, where
 from proxy.ledger.conservation import ArmTerms, Terms
 from proxy.ledger.engine_state import EngineState
 from proxy.ledger.headlines import headlines
@@ -145,6 +145,10 @@ def build_report(
         for shadow in shadows
     ]
     anytime.add(report["shadows"], read.shadows, config.verdict.alpha)
+    for shadow in report["shadows"]:
+        own = {mode: read.of(shadow["name"]).latest(mode.value) for mode in Mode}
+        floors = {mode: _floor(shadow["name"], read, controls, mode) for mode in Mode}
+        where.add(shadow, own, floors, config.verdict.alpha)
     return report
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from proxy.compare.comparison import Comparison
 from proxy.ledger.changes import Change
-from proxy.ledger.record import Record, Timing
+from proxy.ledger.record import Record, RequestFacts, Timing
 
 
 class Pair(NamedTuple):
@@ -21,6 +21,20 @@ class Pair(NamedTuple):
 
     primary: str = ""
     shadow: str = ""
+
+
+class Origin(NamedTuple):
+    """Of which exchange a comparison was made, and what that was like."""
+
+    exchange: str
+    time: float
+    conversation: str
+    model: str
+    endpoint: str
+    request: RequestFacts
+    in_flight: int
+    cached_tokens: int | None
+    footprints: Pair
 
 
 class Gathered(Struct):
@@ -31,6 +45,7 @@ class Gathered(Struct):
     timings: list[tuple[Timing, Timing]] = field(default_factory=list)
     prompts: list[str] = field(default_factory=list)
     loads: list[int] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
 
     def take(self, record: Record) -> None:
         """Take in one record."""
@@ -39,6 +54,19 @@ class Gathered(Struct):
         self.timings.append((record.primary_timing, record.shadow_timing))
         self.prompts.append(record.prompt)
         self.loads.append(record.in_flight)
+        self.origins.append(
+            Origin(
+                record.exchange,
+                record.time,
+                record.conversation,
+                record.model,
+                record.endpoint,
+                record.request,
+                record.in_flight,
+                record.cached_tokens,
+                Pair(record.primary_footprint, record.shadow_footprint),
+            )
+        )
 
     def with_(self, other: Gathered) -> Gathered:
         """Return both together."""
@@ -48,6 +76,7 @@ class Gathered(Struct):
             self.timings + other.timings,
             self.prompts + other.prompts,
             self.loads + other.loads,
+            self.origins + other.origins,
         )
 
 
