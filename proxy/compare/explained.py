@@ -62,10 +62,9 @@ def _values(
             theirs = shadow.choices[number].tokens
         comparable = comparison.values_incomparable is None
         doubt = _doubt(choice) if comparable else []
-        if any(one.name == value_layer.LOGPROB_ALIGNMENT for one in doubt):
-            # The lists are another row's: that one of them stands twice, at the end that was shifted away from, is the same fault.
-            cleaned, lists = choice, []
-        else:
+        cleaned, lists = choice, list[Found]()
+        if all(one.name != value_layer.LOGPROB_ALIGNMENT for one in doubt):
+            # Lists of another row are told already: that one of them stands twice, at the end that was shifted away from, is the same fault.
             cleaned, lists = _lists(choice, mine, theirs, comparable=comparable and not doubt)
         choices.append(cleaned)
         found += [*doubt, *lists]
