@@ -56,7 +56,8 @@ def summarise_expected(arm: Arm, control: Arm) -> Summary:
 
     ``model`` says which one ``expected``, ``excess`` and ``interval`` are of: ``fitted`` where the control has enough flips, else ``normal``; both stand below. ``n`` positions of so
     many ``conversations``. The interval is of the excess, absent with fewer than ``ENOUGH_CONVERSATIONS``. ``tails`` (control): ``heavier`` where it flips
-    more often than the normal model lets it, ``lighter`` where less, ``normal`` where neither shows. Empty without positions, or too few of the control's.
+    more often than the normal model lets it, ``lighter`` where less, ``normal`` where neither shows. ``own_noise``: see ``_own_noise``. Empty without positions, or
+    with too few of the control's.
     """
     if not arm.positions or control.shifts < ENOUGH_POSITIONS:
         return {}
@@ -65,14 +66,7 @@ def summarise_expected(arm: Arm, control: Arm) -> Summary:
     seen = _folds(_sums(arm, control, columns, unit, lambda _: 1))
     if any(sum(fold.shifts for fold in seen) == fold.shifts for fold in seen):
         return {}  # all of the control's shifts are of one fold: nothing is left to judge that one by
-    draws: list[list[Fold]] = []
-    if (
-        arm.known
-        and control.known
-        and min(map(len, (arm.conversations, control.conversations))) >= ENOUGH_CONVERSATIONS
-    ):
-        drawn = [replicates(total) for total in _sums(arm, control, columns, unit, lanes)]
-        draws = [_folds(draw) for draw in zip(*drawn, strict=True)]
+    draws = _draws(arm, control, columns, unit)
     models: dict[str, Model] = {"normal": lambda folds: _by_normal(folds, columns.gaps, unit)}
     if control.flips >= ENOUGH_FLIPS and control.flipped >= ENOUGH_CONVERSATIONS:
         models["fitted"] = _by_curve
@@ -83,9 +77,30 @@ def summarise_expected(arm: Arm, control: Arm) -> Summary:
     summary["noise"] = {"n": control.positions, "flips": control.flips, "conversations": len(control.conversations)}
     if "fitted" in found:
         summary["curve"] = _curve(control)
-    if arm is control and (edges := found["normal"].get("interval")) is not None:
+    edges = found["normal"].get("interval")
+    if arm is control and edges is not None:
         summary["tails"] = "heavier" if edges[0] > 0 else "lighter" if edges[1] < 0 else "normal"
+    if arm is not control and len(arm.sizes) >= ENOUGH_POSITIONS:
+        summary["own_noise"] = _own_noise(arm.typical, columns.gaps, seen, draws)
     return summary
+
+
+def _own_noise(scale: float, gaps: Sequence[float], seen: list[Fold], draws: list[list[Fold]]) -> Summary:
+    """Hold an arm's flips against those that normal noise of its own size makes, as nearly all of its positions have it (``Arm.typical``).
+
+    An arm that is noisier than the control, and not otherwise wrong, has no excess over that.
+    """
+    found = _excess(lambda folds: sum(_normal(fold, gaps, scale) for fold in folds), seen, draws)
+    return {"s_nats": scale, **found}
+
+
+def _draws(arm: Arm, control: Arm, columns: Layout, unit: float) -> list[list[Fold]]:
+    """Return every replicate; none where conversations are too few, or cannot be told apart."""
+    few = min(len(arm.conversations), len(control.conversations)) < ENOUGH_CONVERSATIONS
+    if few or not arm.known or not control.known:
+        return []
+    drawn = [replicates(total) for total in _sums(arm, control, columns, unit, lanes)]
+    return [_folds(draw) for draw in zip(*drawn, strict=True)]
 
 
 def _fold(conversation: str) -> int:
@@ -127,10 +142,15 @@ def _by_normal(folds: Sequence[Fold], gaps: Sequence[float], unit: float) -> flo
     expected = 0.0
     for fold in folds:
         others = shifts - fold.shifts
-        scale = sqrt(2.0 * unit * (squares - fold.squares) / others) if others else 0.0
-        if scale:
-            expected += sum(n * 0.5 * erfc(gap / scale) for n, gap in zip(fold.own, gaps, strict=True) if n)
+        expected += _normal(fold, gaps, sqrt(unit * (squares - fold.squares) / others) if others else 0.0)
     return expected
+
+
+def _normal(fold: Fold, gaps: Sequence[float], scale: float) -> float:
+    """Return the sum of Phi(-gap / scale) over the arm's positions; shifts of size 0 make no flip."""
+    if not scale:
+        return 0.0
+    return sum(n * 0.5 * erfc(gap / (scale * sqrt(2.0))) for n, gap in zip(fold.own, gaps, strict=True) if n)
 
 
 def _by_curve(folds: Sequence[Fold]) -> float:

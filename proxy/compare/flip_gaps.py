@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from proxy.compare.comparison import Comparison
 from proxy.compare.near_tie import RESOLUTION
+from proxy.compare.quantile import quantile
 
 _LOWEST, _HIGHEST, _PER_OCTAVE = -20, 6, 4
 _BINS = (_HIGHEST - _LOWEST) * _PER_OCTAVE + 2
@@ -36,11 +37,12 @@ class Positions(Struct):
 
 
 class Arm(Struct):
-    """An arm's positions by conversation. ``known`` is false where conversations could not be told apart; ``gaps`` are sums by bin."""
+    """An arm's positions by conversation. ``known`` is false where conversations could not be told apart; ``gaps`` are sums by bin, ``sizes`` those of all shifts."""
 
     conversations: dict[str, Positions] = field(default_factory=dict)
     known: bool = True
     gaps: dict[int, float] = field(default_factory=dict)
+    sizes: list[float] = field(default_factory=list)
 
     @property
     def positions(self) -> int:
@@ -67,6 +69,14 @@ class Arm(Struct):
         """The root mean square of the shifts, in nats; 0 without any."""
         squares = sum(one.squares for one in self.conversations.values())
         return sqrt(squares / self.shifts) if squares else 0.0
+
+    @property
+    def typical(self) -> float:
+        """The size of the shifts that nearly all positions agree with, in nats; 0 without any.
+
+        The 95th percentile over the normal's own: what fewer than one position in twenty does, a fault for one, leaves it as it is.
+        """
+        return quantile(sorted(self.sizes), 0.95) / 1.959964 if self.sizes else 0.0
 
 
 class Layout(NamedTuple):
@@ -96,17 +106,28 @@ def gather(comparisons: Sequence[Comparison], conversations: Sequence[str]) -> A
             if one.values_incomparable is None:
                 known = [shift for shift in choice.gap_shifts if shift is not None and abs(shift) < _LARGEST]
                 into.shifts += len(known)
+                arm.sizes += map(abs, known)
                 into.squares += sum(shift * shift for shift in known)
     return arm
 
 
+def flips_by_gap(comparison: Comparison) -> int:
+    """Return how many flips a comparison has at positions whose gap is known."""
+    return sum(
+        gap is not None and agree is False
+        for choice in comparison.choices
+        for gap, agree in zip(choice.gaps, choice.top1_agree, strict=False)
+    )
+
+
 def layout(arm: Arm, control: Arm) -> Layout:
-    """Return the columns: bins where the control's noise makes no difference between them are one, those next to no gap and those where nobody flips.
+    """Return the columns: bins between which neither arm's noise makes a difference are one, those next to no gap and those where nobody flips.
 
     A column stands for the mean of its gaps: logits that move in steps have them all in one spot of a bin.
     """
     sides = (arm,) if arm is control else (arm, control)
-    near = _bin(_NEAR * control.scale)
+    scales = [side.scale for side in sides]
+    near = _bin(_NEAR * min(scales))
     flipped = [
         place
         for side in sides
@@ -114,7 +135,7 @@ def layout(arm: Arm, control: Arm) -> Layout:
         for place, (_, flips) in one.bins.items()
         if flips
     ]
-    last = max([_bin(_NEVER * control.scale), *flipped])
+    last = max([_bin(_NEVER * max(scales)), *flipped])
     used = sorted({place for side in sides for place in side.gaps})
     joined = {place: 0 if place == 0 else min(max(place, near), last + 1) for place in used}
     columns = sorted(set(joined.values()))

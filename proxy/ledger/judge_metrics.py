@@ -19,6 +19,7 @@ from engines.capabilities import Capabilities
 from engines.parity import Prompt, parity
 from proxy.compare import distance
 from proxy.compare.comparison import ChoiceComparison, FlipClass, Mode
+from proxy.compare.flip_gaps import flips_by_gap
 from proxy.compare.summary import flip_positions, value_pairs
 from proxy.compare.trial import Result
 from proxy.compare.verdict import Verdict
@@ -233,6 +234,7 @@ class JudgeMetrics:
         add("flip_positions_total", (model, shadow, mode), flip_positions(comparison))
         if comparison.expected_flips is not None:
             add("expected_flips_total", (model, shadow, mode), comparison.expected_flips)
+            add("flips_held_against_noise_total", (model, shadow, mode), flips_by_gap(comparison))
         self._flips(record, model, exemplar)
         for choice in comparison.choices:
             self._ties(shadow, mode, choice)
@@ -252,6 +254,9 @@ class JudgeMetrics:
                         self._series.add("tie_break_mismatches_total", arm, exemplar=exemplar)
 
     def _ties(self, shadow: str, mode: str, choice: ChoiceComparison) -> None:
+        for arm, gaps in (("primary", choice.gaps), ("shadow", choice.shadow_gaps)):
+            if positions := len(gaps) - gaps.count(None):
+                self._series.add("tie_positions_total", (shadow, mode, arm), positions)
         picks: dict[int, dict[str, str]] = {}
         for tie in choice.ties:
             self._series.add("exact_ties_total", (shadow, mode, tie.arm))

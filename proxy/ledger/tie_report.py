@@ -157,11 +157,23 @@ def _noise(one: Numbers, mode: str, numbers: Numbers) -> str:
     if "interval" not in found:
         return f"{said}; too few conversations to say more."
     low, high = found["interval"]
-    return said + (
-        ": more than noise like the control's makes." if low > 0
-        else ": less than noise like the control's makes." if high < 0
-        else ": no sign of a fault beyond noise."
-    )  # fmt: skip
+    if low > 0:
+        return f"{said}: more than noise like the control's makes{_own(found)}."
+    return said + (": less than noise like the control's makes." if high < 0 else ": no sign of a fault beyond noise.")
+
+
+def _own(found: Numbers) -> str:
+    """Say whether the arm's own noise accounts for what the control's does not."""
+    own = found.get("own_noise")
+    if own is None:
+        return ""
+    size = f"its own ({number(own['s_nats'])} nat, the control's {number(found['s_nats'])}) makes {number(own['expected'])}"
+    low, high = own["interval"]
+    if low > 0:
+        return f", and more than its own: {size}"
+    return f"; {size}: " + (
+        "noisier, and no sign of another fault" if high >= 0 else "not normal, for those are too many"
+    )
 
 
 def _model(found: Numbers) -> str:

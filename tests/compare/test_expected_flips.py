@@ -99,6 +99,10 @@ def test_a_fault_shows_as_an_excess_of_its_size(seeds):
         low, high = own["interval"]
         assert 0 < low < high
         assert high - low < 1.5 * added
+        assert own["own_noise"]["s_nats"] == pytest.approx(
+            0.05, rel=0.3
+        )  # one position in fifty does not change it by much
+        assert own["own_noise"]["interval"][0] > 0
 
 
 def test_an_arm_of_larger_noise_flips_more_than_the_controls(seeds):
@@ -106,6 +110,10 @@ def test_an_arm_of_larger_noise_flips_more_than_the_controls(seeds):
         floor, own, _ = pair(seed, 100, normal(0.03), normal(0.3))
         assert own["interval"][0] > 0
         assert own["s_nats"] == floor["s_nats"] == pytest.approx(0.03, rel=0.05)
+        alone = own["own_noise"]
+        assert alone["s_nats"] == pytest.approx(0.3, rel=0.1)
+        assert abs(alone["excess"]) < 4.5 * math.sqrt(alone["expected"]) + 0.1 * alone["expected"]
+        assert "own_noise" not in floor
 
 
 def test_tails_that_are_no_normals_are_named_and_the_fitted_share_is_right(seeds):

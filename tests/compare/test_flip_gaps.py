@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.compare.comparison import ChoiceComparison, Comparison, Mode
-from proxy.compare.flip_gaps import gather, layout
+from proxy.compare.flip_gaps import flips_by_gap, gather, layout
 
 
 def one(gaps, agree, shifts=(), **fields) -> Comparison:
@@ -22,6 +22,7 @@ def one(gaps, agree, shifts=(), **fields) -> Comparison:
 def test_positions_whose_gap_or_first_is_unknown_do_not_count():
     arm = gather([one([0.5, None, 0.5, 2.0], [False, False, None, True], [0.1, None, -0.3])], ["a"])
     assert (arm.positions, arm.flips, arm.flipped, arm.shifts) == (2, 1, 1, 2)
+    assert flips_by_gap(one([0.5, None, 0.5, 2.0], [False, False, None, True])) == 1
     assert arm.scale == pytest.approx(0.05**0.5)
     assert gather([one([0.5], [True], [0.1], values_incomparable="logprob_mode")], ["a"]).shifts == 0
     assert gather([one([0.5], [True], incomparable="sampled")], ["a"]).positions == 0

@@ -84,8 +84,13 @@ def test_sentences(report):
         one.startswith("forced: floor flips 10 times in 1,000 positions where its own noise gives ") for one in said
     )
     (candidate,) = [one for one in said if one.startswith("forced: other flips 40 times in 1,000 positions")]
-    assert candidate.endswith(": more than noise like the control's makes.")
+    assert (
+        ": more than noise like the control's makes, and more than its own: its own (0.0051 nat, the control's 0.0"
+        in candidate
+    )
     own = report["shadows"][1]["modes"]["forced"]["expected_flips"]
+    own["own_noise"] |= {"interval": [-3.0, 2.0]}
+    assert any(one.endswith(" makes 20: noisier, and no sign of another fault.") for one in sentences(report))
     for edges, words in (
         ([-3.0, 3.0], "no sign of a fault beyond noise."),
         ([-9.0, -1.0], "less than noise like the control's makes."),
