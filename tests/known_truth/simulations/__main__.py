@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tests.known_truth.simulations import drift, false_alarms, power, renormalised
+from tests.known_truth.simulations import drift, false_alarms, multiplicity, power, renormalised
 
 PAGE = Path(__file__).parents[3] / "proxy" / "compare" / "README.md"
 BEGIN, END = "<!-- simulations: written by python -m tests.known_truth.simulations --write -->", "<!-- /simulations -->"
@@ -28,6 +28,13 @@ _PARTS = (
     (
         drift,
         "**Drift**: how long the e-detector runs. Without drift at least as many differing conversations as the bound, on average.",
+    ),
+    (
+        multiplicity,
+        (
+            f"**Many slices at once**: {multiplicity.SLICES} slices, in some of which the candidate is the bad one in {multiplicity.WORSE:.0%} of the conversations in which the arms differ, at a false "
+            "discovery rate of 5 %, means over 200 runs. p-values allow one look; evidence allows any."
+        ),
     ),
     (
         renormalised,

@@ -9,7 +9,7 @@ from proxy.compare import betting
 from proxy.compare.betting import Outcomes
 from proxy.compare.e_detector import Detector
 from tests.figures import Figure
-from tests.known_truth.simulations import drift
+from tests.known_truth.simulations import drift, multiplicity
 from tests.known_truth.simulations.__main__ import PAGE, published
 from tests.known_truth.simulations.false_alarms import ALPHAS, Wrong, false_alarms
 from tests.known_truth.simulations.paths import Truth, days, evidence
@@ -104,3 +104,14 @@ def test_a_renormalised_list_exceeds_the_truth_and_the_bound_never_does(seeds: t
             found = positions(seed, spread, 0.05, 120)
             assert not any(one.bound > one.true + 1e-6 for one in found)
             assert sum(one.renormalised > one.true for one in found) > 0.05 * len(found)
+
+
+def test_of_what_is_named_little_is_named_wrongly_whenever_one_stops(seeds: tuple[int, ...]) -> None:
+    runs = 100
+    for seed in seeds:
+        for faulty in (0, multiplicity.FAULTY):
+            for stop in (False, True):
+                made = multiplicity.run(seed, 0.05, faulty=faulty, stop=stop, ordinary=False, runs=runs)
+                assert made.wrongly <= at_most(0.05, runs) / runs, (faulty, stop)
+        assert multiplicity.run(seed, 0.05, stop=False, ordinary=False, runs=runs).found > 0.9
+        assert multiplicity.run(seed, 0.05, faulty=0, stop=True, ordinary=True, runs=runs).wrongly > 0.1
