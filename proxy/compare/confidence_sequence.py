@@ -50,6 +50,13 @@ class Shares(Struct, frozen=True):
             ups[place] += often * ceil(part)
         return cls(tuple(counts), tuple(downs), tuple(ups))
 
+    @classmethod
+    def placed(cls, place: int, count: int, down: int, up: int) -> Shares:
+        """Return the values of one bin, as they were counted."""
+        counts, downs, ups = ([0] * (len(_EDGES) - 1) for _ in range(3))
+        counts[place], downs[place], ups[place] = count, down, up
+        return cls(tuple(counts), tuple(downs), tuple(ups))
+
     def __add__(self, other: Shares) -> Shares:
         return Shares(_sums(self.counts, other.counts), _sums(self.downs, other.downs), _sums(self.ups, other.ups))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from math import fsum
 
 from msgspec import Struct
 
@@ -82,6 +83,7 @@ class Trial(Struct, frozen=True):
 
 
 Arm = Mapping[Mode, Sight]
+_VALUES = 0.5  # a mean over fewer of a reply's positions says too little of it
 
 
 def look(
@@ -207,6 +209,27 @@ def trial(candidate: Arm, control: Arm | None = None) -> Trial | None:
         return Trial(Result.MISSING, *reasons)
     bad = tuple(state is Told.BAD for state, _ in told)
     return Trial(_RESULTS[bad], *(why for _, why in told))
+
+
+def variation(candidate: Comparison, control: Comparison | None = None) -> float | None:
+    """Return what sampled output says of both distributions, in [0, 1]: half of 1 more than the candidate's mean lower bound of the total variation less the control's.
+
+    Without a control the candidate's mean itself, the share of tokens that must differ between two arms that sample. None of greedy output, in free mode, and where
+    an arm has no values at most positions.
+    """
+    means = [_mean_variation(one) for one in (candidate, control) if one is not None]
+    if None in means:
+        return None
+    known = [one for one in means if one is not None]
+    return known[0] if control is None else (known[0] - known[1] + 1.0) / 2.0
+
+
+def _mean_variation(comparison: Comparison) -> float | None:
+    if comparison.mode is not Mode.FORCED or comparison.greedy is not False or comparison.incomparable is not None:
+        return None
+    bounds = [bound for choice in comparison.choices for bound in choice.tv_lower_bounds]
+    told = [bound for bound in bounds if bound is not None]
+    return min(fsum(told) / len(told), 1.0) if told and len(told) >= _VALUES * len(bounds) else None
 
 
 _RESULTS = {

@@ -11,7 +11,8 @@ from math import log
 
 from msgspec import Struct
 
-from proxy.compare.betting import Outcomes, above, below, interval, needed, worse_than_control
+from proxy.compare.betting import Outcomes, above, below, interval, log_wealth, needed, worse_than_control
+from proxy.compare.confidence_sequence import Shares
 
 
 class State(StrEnum):
@@ -130,6 +131,15 @@ def judge(tally: Tally, terms: Terms) -> Verdict:
         worst_case=_decided(terms, above(feared, bound), below(feared, bound)),
         needed=0 if state is not State.WATCH else needed(outcomes, bound, terms.alpha),
     )
+
+
+def verdict_of_variation(shares: Shares, terms: Terms, *, controlled: bool) -> tuple[float, float]:
+    """Return the log evidence that the mean of ``trial.variation`` is above, and below, the bound of the terms.
+
+    Values were rounded in bins: down for the first, up for the second, so that neither gains by it.
+    """
+    bound = (1 + terms.margin) / 2 if controlled else terms.allowance
+    return log_wealth(shares.lowered, bound, over=True), log_wealth(shares.raised, bound, over=False)
 
 
 def _state(tally: Tally, terms: Terms, fail: float, passed: float) -> State:

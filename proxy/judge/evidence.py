@@ -14,12 +14,13 @@ from msgspec import Struct
 
 from proxy.compare.e_detector import Detector
 from proxy.compare.trial import Result
-from proxy.compare.verdict import Terms, judge
+from proxy.compare.verdict import Terms, judge, verdict_of_variation
 from proxy.config import Config
 from proxy.ledger import tallies
 from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.store import Event, Key, Store
 from proxy.ledger.tallies import Counted, Numbered, Scope, Tallies
+from proxy.ledger.verdict_metrics import Known
 from proxy.ledger.verdicts import latest, terms_of
 
 #: Its key in the store's state, and the kind of its event.
@@ -146,8 +147,10 @@ class Evidence:
             scope, tallied = found
             kept = self._kept.detectors.get(name)
             log_e = kept[1].log_e if kept is not None and kept[0] == scope.key else None
-            verdict = judge(tallied.tally(controlled=bool(scope.control)), self._terms)
-            self._metrics.verdict(name, verdict, log_e, tallies.results(self._tallies, name))
+            controlled, shares = bool(scope.control), tallied.variations
+            variation = verdict_of_variation(shares, self._terms, controlled=controlled) if shares.total else None
+            verdict = judge(tallied.tally(controlled=controlled), self._terms)
+            self._metrics.verdict(name, Known(verdict, variation, log_e, tallies.results(self._tallies, name)))
         self._changed.clear()
 
 

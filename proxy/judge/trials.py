@@ -79,7 +79,16 @@ class Trials:
         unit, prompt = keys(exchange, examined.asked, self._salt)
         primary = examined.context.primary_footprint
         return tuple(
-            Counted(pair.scope(primary), unit, prompt, exchange.started, one.result, one.by, one.control_by)
+            Counted(
+                pair.scope(primary),
+                unit,
+                prompt,
+                exchange.started,
+                one.result,
+                one.by,
+                one.control_by,
+                variation=None if one.result is Result.MISSING else _variation(pair, by_arm),
+            )
             for pair, one in found
             if one is not None
         )
@@ -148,6 +157,17 @@ def _keyed(salt: bytes, what: bytes) -> hashlib.blake2b:
     """The hash with its key taken in; to be copied."""
     secret = hashlib.blake2b(salt, digest_size=32, person=what).digest()
     return hashlib.blake2b(digest_size=12, key=secret)
+
+
+def _variation(pair: Against, by_arm: Mapping[str, list[Outcome]]) -> float | None:
+    """What sampled output that both arms scored says of their distributions."""
+    arms = (pair.candidate,) if pair.control is None else (pair.candidate, pair.control)
+    scored = [
+        next((one.comparison for one in by_arm.get(arm.arm.name, ()) if one.mode is Mode.FORCED), None) for arm in arms
+    ]
+    if scored[0] is None or scored[-1] is None:
+        return None
+    return trial.variation(scored[0], None if pair.control is None else scored[1])
 
 
 def _sights(outcomes: Sequence[Outcome], *, own_prompt: bool) -> dict[Mode, Sight]:

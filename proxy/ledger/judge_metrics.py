@@ -21,8 +21,6 @@ from proxy.compare import distance
 from proxy.compare.comparison import ChoiceComparison, FlipClass, Mode
 from proxy.compare.flip_gaps import flips_by_gap
 from proxy.compare.summary import flip_positions, value_pairs
-from proxy.compare.trial import Result
-from proxy.compare.verdict import Verdict
 from proxy.config import Config
 from proxy.ledger import labels, verdict_metrics
 from proxy.ledger.metrics import ENGINE_FIELDS
@@ -152,9 +150,9 @@ class JudgeMetrics:
         """Add processor time that a stage of the judge has spent: ``mirror``, ``compare`` or ``store``."""
         self._series.add("judge_cpu_seconds_total", (stage,), max(0.0, seconds))
 
-    def verdict(self, shadow: str, verdict: Verdict, drift_log_e: float | None, results: Mapping[Result, int]) -> None:
-        """Say what is known of a candidate; see ``verdict_metrics``."""
-        verdict_metrics.show(self._series, shadow, verdict, drift_log_e, results)
+    def verdict(self, shadow: str, known: verdict_metrics.Known) -> None:
+        """Say what is known of a candidate."""
+        verdict_metrics.show(self._series, shadow, known)
 
     def verdicts_only_of(self, candidates: Iterable[str]) -> None:
         """Say nothing any more of shadows that are no candidates."""

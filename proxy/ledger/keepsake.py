@@ -56,7 +56,7 @@ class Keepsake:
         self.counts = {tuple(row[:5]): row[5] for row in connection.execute("SELECT * FROM counts")}
         self._state = dict(connection.execute("SELECT key, value FROM state"))
         self._spooled = {row[0] for row in connection.execute("SELECT number FROM spooled")}
-        self._tallies = tallies.read(connection.execute("SELECT * FROM tallies"))
+        self._tallies = tallies.load(connection)
         self._footprints = {row[0]: row for row in connection.execute("SELECT id, first_seen, body FROM footprints")}
 
     def restore(self, connection: sqlite3.Connection) -> None:

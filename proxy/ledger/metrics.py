@@ -189,7 +189,7 @@ _STACK = (
 
 _VERDICT = (
     _gauge("judge", "verdict", ("shadow",), "What is known of a candidate: 1 PASS, 0 KEEP WATCHING, -1 FAIL.", "is the migration safe?"),
-    _gauge("judge", "log_e_value", ("shadow", "test"), "Natural logarithm of the evidence by test: fail and pass (a verdict takes ln(1/alpha)), worse_than_control (evidence, never a verdict).", "how near the verdict is, and on which side"),
+    _gauge("judge", "log_e_value", ("shadow", "test"), "Natural logarithm of the evidence by test: fail and pass (a verdict takes ln(1/alpha)), worse_than_control, and of sampled output variation_fail and variation_pass (evidence, never a verdict).", "how near the verdict is, and on which side"),
     _gauge("judge", "conversations_needed", ("shadow",), "Conversations until a verdict if they go on as so far; absent where that is not known.", "how long to wait, or how much more to sample"),
     _gauge("judge", "verdict_coverage", ("shadow",), "Share of the conversations that have a result.", "a PASS needs all but half of the margin"),
     _gauge("judge", "drift_log_e", ("shadow",), "Natural logarithm of the drift detector; it alarms at ln(drift.mean_conversations_between_false_alarms) and begins anew.", "has the candidate begun to be worse than before?"),

@@ -260,7 +260,8 @@ class Store:
 
     def tallies(self) -> Tallies:
         """Sums over all conversations ever counted. Raises StoreError."""
-        return tallies.read(self._read("SELECT * FROM tallies"))
+        with self._lock, self._sqlite():
+            return tallies.load(self._connection)
 
     def trials(self, after: int) -> list[Numbered]:
         """Trials counted after a number, in their order, as far as they are kept. Raises StoreError."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from proxy.compare.confidence_sequence import Shares
 from proxy.compare.trial import Result
 from proxy.compare.verdict import Tally
 
@@ -30,6 +31,11 @@ TABLES = (
          n INTEGER NOT NULL, first REAL NOT NULL, last REAL NOT NULL,
          PRIMARY KEY (candidate, primary_footprint, candidate_footprint, control, control_footprint, result, reason, control_reason)
        ) WITHOUT ROWID""",
+    """CREATE TABLE variations (
+         candidate TEXT NOT NULL, primary_footprint TEXT NOT NULL, candidate_footprint TEXT NOT NULL, control TEXT NOT NULL,
+         control_footprint TEXT NOT NULL, bin INTEGER NOT NULL, n INTEGER NOT NULL, downs INTEGER NOT NULL, ups INTEGER NOT NULL,
+         PRIMARY KEY (candidate, primary_footprint, candidate_footprint, control, control_footprint, bin)
+       ) WITHOUT ROWID""",
 )
 _DAY = 86400.0
 _TRIAL = "INSERT OR IGNORE INTO trials (scope, unit, prompt, time, result, reason, control_reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -40,6 +46,11 @@ _ADD = (
     "n = n + excluded.n, first = MIN(first, excluded.first), last = MAX(last, excluded.last)"
 )
 _HIGHER = _ADD.replace("n + excluded.n", "MAX(n, excluded.n)")
+_VARY = (
+    "INSERT INTO variations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+    "n = n + excluded.n, downs = downs + excluded.downs, ups = ups + excluded.ups"
+)
+_VARIED = "INSERT OR REPLACE INTO variations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class Scope(NamedTuple):
@@ -60,6 +71,7 @@ class Scope(NamedTuple):
 class Counted(Struct, frozen=True):
     """One conversation's result on its way into the store.
 
+    ``variation``: see ``trial.variation``; counted with the rest, where there is one.
     ``unit`` and ``prompt``: keyed hashes, with the day in them where a day counts; ``time``: when the exchange began, Unix seconds. ``by``, ``control_by``: see ``Trial``.
     Without a ``unit`` nobody knows which conversations they were: ``n`` are added to the sum, and there is no row.
     """
@@ -72,6 +84,7 @@ class Counted(Struct, frozen=True):
     by: str = ""
     control_by: str = ""
     n: int = 1
+    variation: float | None = None
 
 
 class Numbered(NamedTuple):
@@ -107,9 +120,10 @@ class Sum(NamedTuple):
 
 
 class Tallied(Struct):
-    """Everything counted in one scope."""
+    """Everything counted in one scope. ``variations``: how those of ``trial.variation`` are distributed."""
 
     cells: dict[Cell, Sum]
+    variations: Shares = Shares()
 
     def add(self, cell: Cell, more: Sum) -> None:
         """Count more of a kind."""
@@ -158,6 +172,8 @@ def count(connection: sqlite3.Connection, trials: Iterable[Counted]) -> Fresh:
                 continue
             seq = done.lastrowid
         connection.execute(_ADD, (*one.scope, *row[4:], one.n, one.time, one.time))
+        if one.variation is not None:
+            connection.executemany(_VARY, _bins(one.scope, Shares.of([one.variation])))
         fresh.append((Numbered(seq, key, one.result), one))
     return fresh
 
@@ -166,7 +182,10 @@ def add(tallies: Tallies, counted: Iterable[tuple[Numbered, Counted]]) -> None:
     """Add to sums in memory what ``count`` has added to the table."""
     for _, one in counted:
         cell = Cell(one.result, one.by, one.control_by)
-        tallies.setdefault(one.scope, Tallied({})).add(cell, Sum(one.n, one.time, one.time))
+        tallied = tallies.setdefault(one.scope, Tallied({}))
+        tallied.add(cell, Sum(one.n, one.time, one.time))
+        if one.variation is not None:
+            tallied.variations += Shares.of([one.variation])
 
 
 def results(tallies: Tallies, candidate: str) -> dict[Result, int]:
@@ -179,8 +198,16 @@ def results(tallies: Tallies, candidate: str) -> dict[Result, int]:
     return found
 
 
-def read(rows: Iterable[tuple[str | float, ...]]) -> Tallies:
-    """Read rows of ``tallies``."""
+def load(connection: sqlite3.Connection) -> Tallies:
+    """Read all sums. Raises sqlite3.Error."""
+    found = _read(connection.execute("SELECT * FROM tallies"))
+    for row in connection.execute("SELECT * FROM variations"):
+        if (tallied := found.get(Scope(*row[:5]))) is not None:
+            tallied.variations += Shares.placed(*row[5:])
+    return found
+
+
+def _read(rows: Iterable[tuple[str | float, ...]]) -> Tallies:
     found: Tallies = {}
     for row in rows:
         cell = Cell(Result(str(row[5])), str(row[6]), str(row[7]))
@@ -198,9 +225,16 @@ def numbered(rows: Iterable[tuple[int, str, str]]) -> list[Numbered]:
 def restore(connection: sqlite3.Connection, tallies: Tallies) -> None:
     """Put sums into a file that knows less. Raises sqlite3.Error."""
     connection.executemany(_HIGHER, list(_rows(tallies)))
+    for scope, tallied in tallies.items():
+        connection.executemany(_VARIED, _bins(scope, tallied.variations))
 
 
 def _rows(tallies: Tallies) -> Iterator[tuple[str | float, ...]]:
     for scope, tallied in tallies.items():
         for cell, one in tallied.cells.items():
             yield (*scope, cell.result.value, cell.by, cell.control_by, *one)
+
+
+def _bins(scope: Scope, shares: Shares) -> list[tuple[str | int, ...]]:
+    columns = zip(shares.counts, shares.downs, shares.ups, strict=True)
+    return [(*scope, place, *one) for place, one in enumerate(columns) if one[0]]

@@ -27,7 +27,7 @@ def _paragraph(name: str, verdict: Numbers, *, part: bool) -> str:
     if not seen and not verdict["tally"]["missing"]:
         return f"{name}: {state}; no conversation has been counted yet."
     said = [f"{name}: {state} after {_conversations(seen)}{_tail(verdict)}."]
-    said += _bad(verdict) + _missing(verdict)
+    said += _bad(verdict) + _missing(verdict) + _variation(verdict)
     if verdict["floor"] == "assumed":
         allowed = _percent(verdict["terms"]["allowance"])
         said.append(f"There is no control: the floor is assumed, {allowed} of conversations may be bad.")
@@ -82,6 +82,17 @@ def _missing(verdict: Numbers) -> list[str]:
     most = _percent((verdict["margin"] if held else verdict["terms"]["allowance"]) / 2)
     said = f"{missing:,} more have no result ({why}): {_percent(1 - verdict['coverage'])} of all, where a PASS bears {most}"
     return [f"{said}; were all of them bad for it alone: {verdict['worst_case']}."]
+
+
+def _variation(verdict: Numbers) -> list[str]:
+    found = verdict.get("total_variation")
+    if found is None:
+        return []
+    low, high = map(_percent, found["excess_interval"])
+    above = " above the control's" if verdict["floor"] == "control" else ""
+    return [
+        f"In {_conversations(found['conversations'])} with sampled output the lower bound of the total variation is {low} to {high}{above} on average, which is no part of the verdict."
+    ]
 
 
 def _points(value: float | None) -> str:

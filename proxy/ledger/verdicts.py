@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from proxy.compare.confidence_sequence import Shares, mean_interval
 from proxy.compare.trial import Result
-from proxy.compare.verdict import Floor, Tally, Terms, Verdict, judge
+from proxy.compare.verdict import Floor, Tally, Terms, Verdict, judge, verdict_of_variation
 from proxy.config import Config
 from proxy.ledger.changes import moment
 from proxy.ledger.tallies import Scope, Tallied, Tallies
@@ -50,6 +51,7 @@ def _of_scope(scope: Scope, tallied: Tallied, terms: Terms) -> dict[str, Any]:
     if scope.control:
         ids["control"] = scope.control_footprint
     return _shown(verdict) | named | {
+        **_variation(tallied.variations, terms, controlled=bool(scope.control)),
         "bad_by": _bad_by(tallied, controlled=bool(scope.control)),
         "missing_by": _missing_by(tallied),
         "since": moment(tallied.first),
@@ -83,6 +85,17 @@ def _shown(verdict: Verdict) -> dict[str, Any]:
         "terms": {"alpha": terms.alpha, "margin": terms.margin, "allowance": terms.allowance},
         "of": "every conversation of this pair of stacks",
     }
+
+
+def _variation(shares: Shares, terms: Terms, *, controlled: bool) -> dict[str, Any]:
+    """The second test, of sampled output alone: by how much more of the tokens must differ than with the control. Evidence, and no part of the state."""
+    if not shares.total:
+        return {}
+    fail, passed = verdict_of_variation(shares, terms, controlled=controlled)
+    low, high = mean_interval(shares, terms.alpha) or (0.0, 1.0)
+    edges = [2 * low - 1, 2 * high - 1] if controlled else [low, high]
+    found = {"conversations": shares.total, "log_e_fail": fail, "log_e_pass": passed, "excess_interval": edges}
+    return {"total_variation": found}
 
 
 def _bad_by(tallied: Tallied, *, controlled: bool) -> list[dict[str, Any]]:

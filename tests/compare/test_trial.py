@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proxy.compare.comparison import (
     ChoiceComparison,
@@ -17,7 +18,7 @@ from proxy.compare.comparison import (
     TokenRef,
     VectorComparison,
 )
-from proxy.compare.trial import Result, Sight, Told, Trial, look, trial
+from proxy.compare.trial import Result, Sight, Told, Trial, look, trial, variation
 from proxy.ledger.remedies import ADVICE
 
 FREE, FORCED = Mode.FREE, Mode.FORCED
@@ -224,3 +225,17 @@ def test_what_the_arms_have_changed_places_changes_places_in_the_result(one, oth
         swapped = {Result.WORSE: Result.BETTER, Result.BETTER: Result.WORSE}
         assert mirrored.result is swapped.get(found.result, found.result)
         assert (mirrored.by, mirrored.control_by) == (found.control_by, found.by)
+
+
+def scored(*bounds: float | None, greedy: bool = False, **fields) -> Comparison:
+    one = forced(greedy=greedy, **fields)
+    return replace(one, choices=(replace(one.choices[0], tv_lower_bounds=bounds),))
+
+
+def test_sampled_output_says_by_how_much_more_the_distributions_differ_than_the_controls() -> None:
+    assert variation(scored(0.2, 0.4)) == pytest.approx(0.3)
+    assert variation(scored(0.2, 0.4), scored(0.1, 0.1, None)) == pytest.approx((0.3 - 0.1 + 1) / 2)
+    assert variation(scored(0.2), scored(None, None, 0.1)) is None
+    assert variation(scored(0.2, greedy=True)) is None
+    assert variation(scored(0.2, incomparable="token_count")) is None
+    assert variation(free()) is None

@@ -8,6 +8,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from proxy.compare.confidence_sequence import Shares
 from proxy.compare.trial import Result
 from proxy.compare.verdict import Tally
 from proxy.ledger.reconcile import SETTLED
@@ -83,17 +84,27 @@ def test_trials_count_into_the_bound_of_the_file(store: Store) -> None:
     assert tally(store).neither == 4000
 
 
+def test_variations_count_with_their_conversation(store: Store) -> None:
+    values = (0.5, 0.5004, 0.7, 0.5)
+    store.settle([settled(*(counted(number, variation=value) for number, value in enumerate(values)), counted(9))])
+    store.settle([settled(counted(0, variation=0.9))])  # counted before
+    assert store.tallies()[ONE].variations == Shares.of(values)
+    assert store.tallies()[ONE].variations.total == 4
+
+
 def test_sums_survive_the_loss_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "r.db"
     with Store.open(f"sqlite:///{path}") as store:
+        store.settle([settled(counted(5, variation=0.25))])
         store.settle([settled(counted(1, Result.BOTH, by="genuine_flip", control_by="output_length"))])
         for name in ("r.db", "r.db-wal", "r.db-shm"):
             (tmp_path / name).unlink(missing_ok=True)
         store._look_at = 0.0
         store.settle([settled(counted(2))])
-        assert tally(store) == Tally(both=1, neither=1)
+        assert tally(store) == Tally(both=1, neither=2)
     with Store.open(f"sqlite:///{path}") as again:
-        assert tally(again) == Tally(both=1, neither=1)
+        assert tally(again) == Tally(both=1, neither=2)
+        assert again.tallies()[ONE].variations == Shares.of([0.25])
 
 
 def test_what_the_store_could_not_take_counts_later_while_it_is_on_disk_and_else_as_missing(store: Store) -> None:

@@ -158,3 +158,20 @@ def test_the_exit_status_is_that_of_the_gravest_verdict(store: Store) -> None:
     fill(store, SCOPE._replace(candidate="third"), worse=40)
     assert exit_status(made(store, Config()), ()) == 1
     assert verdict(made(store, Config()), "third")["log_e_fail"] >= log(100)
+
+
+def test_sampled_output_has_evidence_of_its_own_and_no_part_in_the_verdict(store: Store) -> None:
+    for scope, value in ((SCOPE, 0.55), (ALONE._replace(candidate="alone"), 0.08)):
+        trials = tuple(Counted(scope, f"u{n}", f"q{n}", 1e9, Result.NEITHER, variation=value) for n in range(800))
+        store.settle([Settlement("i1", "", "", SETTLED, trials=trials)])
+    report = made(store)
+    for name, truth in (("candidate", 0.1), ("alone", 0.08)):
+        found = verdict(report, name)
+        evidence = found["total_variation"]
+        assert evidence["conversations"] == 800
+        assert evidence["excess_interval"][0] < truth < evidence["excess_interval"][1]
+        assert evidence["log_e_fail"] > log(100) > evidence["log_e_pass"]
+        assert found["state"] == "PASS"
+    assert "above the control's on average, which is no part of the verdict." in printed(report)
+    fill(store, SCOPE._replace(candidate="greedy"), neither=3)
+    assert "total_variation" not in verdict(made(store, Config()), "greedy")
