@@ -35,6 +35,14 @@ def test_an_identical_stack_is_silent(kind, conversations, length, seed, tell):
     assert (hazard["raw"], hazard["floor"], hazard["excess"]) == (0.0, 0.0, 0.0)
     assert hazard["interval"][0] < 0.0 < hazard["interval"][1]
     assert seen.candidate["ties"]["tie_break_mismatches"] == 0
+    assert seen.candidate["slices"] == []
+    for numbers in (free, forced):
+        assert "onset" not in numbers
+        assert (numbers["expected_flips"]["observed"], numbers["expected_flips"]["excess"]) == (0, 0.0)
+        assert {numbers["headline"][name]["excess"] for name in numbers["headline"]} == {0.0}
+    assert set(free["survival"]["candidate"]) == {1.0}
+    assert seen.tally == {"neither": conversations}
+    assert seen.candidate["verdict"]["log_e_fail"] < 0.0 < seen.candidate["verdict"]["log_e_pass"]
     planted = {"ends": "replies of 38 tokens that end"}.get(kind, f"{kind}, replies of {length} tokens")
     tell("identical stack", f"{planted}, {tokens:,} in all", "nothing; every error 0", "nowhere")
 
@@ -82,11 +90,20 @@ def test_normal_noise_is_recovered_and_makes_the_flips_that_it_must(sigma, seed,
     assert genuine <= beyond + truth.LUCK * math.sqrt(beyond) + 1
     hazard = seen.mode("free")["hazard_per_1000_tokens"]
     assert truth.may_be(hazard, 0.0)  # no further from the primary than the control
+    beside = forced["expected_flips"]
+    assert beside["observed"] == flips
+    assert truth.may_be(beside, 0.0)
+    assert truth.may_be(forced["headline"]["flips_per_1000_positions"], 0.0)
+    assert truth.may_be(forced["headline"]["genuine_flips_per_1000_positions"], 0.0)
+    assert "onset" not in seen.mode("free")
+    assert "onset" not in forced
+    assert seen.candidate["slices"] == []
+    assert seen.candidate["verdict"]["log_e_fail"] < math.log(1e5)
     tell(
         "Gaussian noise on logits, control alike",
         f"sigma {sigma}",
         f"sigma {recovered:.3g} from gap shifts; {flips} flips where {expected:.1f} must be, {genuine} of them genuine (at most {beyond:.1f} expected); "
-        f"excess hazard from {hazard['interval'][0]:.1f} to {hazard['interval'][1]:.1f} per 1,000 tokens",
+        f"excess over the control's {beside['excess']:.1f}, interval {beside['interval'][0]:.1f} to {beside['interval'][1]:.1f}",
         "flips",
     )
 
@@ -120,6 +137,11 @@ def test_more_noise_than_the_controls_is_excess_of_its_size(candidate, control, 
     for shown in (flips, error):
         assert (shown["interval"][0] > 0.0) is worse
         assert (shown["interval"][1] < 0.0) is not worse
+    beside = seen.mode("forced")["expected_flips"]
+    assert (beside["excess"] > 0.0) is worse
+    verdict = seen.candidate["verdict"]
+    assert (verdict["excess"] > 0.0) is worse
+    assert (verdict["log_e_worse_than_control"] > 0.0) is worse
     tell(
         "Gaussian noise, candidate against control", f"sigma {candidate:g} against {control:g}",
         f"excess flips {flips['excess']:.0f} per 1,000 (true {1000 * (raw - floor) / len(logits):.0f}), interval {flips['interval'][0]:.0f} to {flips['interval'][1]:.0f}",

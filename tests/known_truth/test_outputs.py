@@ -42,9 +42,13 @@ def told(compare, expected: Expected = PLAIN):
     return next(one for one in report["shadows"] if one["name"] == "candidate"), found
 
 
-def silent(shadow) -> None:
-    """No token differs and no value."""
-    free = shadow["modes"]["free"]
+def silent(shadow, *bad: str) -> None:
+    """No token differs and no value; conversations are ``bad`` by that, or good."""
+    free, verdict = shadow["modes"]["free"], shadow["verdict"]
+    assert "onset" not in free
+    assert [one["by"] for one in verdict["bad_by"]] == list(bad)
+    tally = {result: n for result, n in verdict["tally"].items() if n}
+    assert tally == {"worse" if bad else "neither": CONVERSATIONS}
     assert sum(free["divergences"].values()) == 0
     assert free["hazard_per_1000_tokens"]["raw"] == 0.0
     assert free["logprob_error_nats"]["max"] == 0.0
@@ -81,7 +85,7 @@ def test_a_fault_of_the_tool_parser_is_of_the_structure(calls, place, fault, see
 
     shadow, _ = told(pair, OFFERED)
     assert said(shadow) == {"findings": {name: CONVERSATIONS}}
-    silent(shadow)
+    silent(shadow, name)
     tools = shadow["modes"]["free"]["tools"]
     assert tools["calls"]["primary"] == {"valid": calls * CONVERSATIONS}
     wrong = {
@@ -129,7 +133,7 @@ def test_json_of_another_shape_is_of_the_structure(broken, also, seed, tell):
 
     shadow, _ = told(pair, Expected(json=True, schema=CITY))
     assert said(shadow) == {"findings": {"json_structure": CONVERSATIONS, also: CONVERSATIONS}}
-    silent(shadow)
+    silent(shadow, "json_structure" if also == "stop_handling" else also)
     assert shadow["modes"]["free"]["json"]["differ"] == CONVERSATIONS
     tell("JSON of another shape, same tokens", f"`{broken}`", f"json_structure and {also}; no token flip", "structure")
 
@@ -147,7 +151,7 @@ def test_a_reasoning_parser_that_moves_text_is_of_the_channel(length, seed, tell
 
     shadow, found = told(pair)
     assert said(shadow) == {"findings": {"channel_split": CONVERSATIONS}}
-    silent(shadow)
+    silent(shadow, "channel_split")
     evidence = found[0].evidence["channel_split"]
     assert (evidence["primary_reasoning_characters"], evidence["shadow_reasoning_characters"]) == (length, 0)
     tell("reasoning parser moves text", f"{length} characters", "channel_split; no token flip", "channel")
@@ -170,7 +174,7 @@ def test_a_longer_output_is_of_the_length_or_a_difference_at_its_end(by, more, s
     shadow, found = told(pair)
     if by == "default limit":
         assert said(shadow) == {"findings": {"output_length": CONVERSATIONS}}
-        silent(shadow)
+        silent(shadow, "output_length")
         evidence = found[0].evidence["output_length"]
         assert (evidence["primary_tokens"], evidence["shadow_tokens"]) == (length, length + more)
     else:
@@ -191,7 +195,7 @@ def test_another_finish_reason_is_of_the_structure(reasons, seed, tell):
 
     shadow, found = told(pair)
     assert said(shadow) == {"findings": {"finish_reason": CONVERSATIONS}}
-    silent(shadow)
+    silent(shadow, "finish_reason")
     assert found[0].evidence["finish_reason"] == {"primary_reason": reasons[0], "shadow_reason": reasons[1]}
     tell("other finish reason", f"{reasons[0]} against {reasons[1]}", "finish_reason; no token flip", "structure")
 
@@ -219,7 +223,7 @@ def test_a_stop_string_that_is_kept_is_of_the_structure(kept, stop, seed, tell):
         found.append(compare_free(left, right, source=Source.REPLY, tau=TAU, greedy=True, stop=(one(number),)))
     shadow = reported({("candidate", Mode.FREE): found})["shadows"][0]
     assert said(shadow) == {"findings": {"stop_handling": CONVERSATIONS}}
-    silent(shadow)
+    silent(shadow, "stop_handling")
     assert {one.choices[0].censored for one in found} == ({"end"} if kept == "text" else {"stop_string"})
     tell(
         "stop handling", f"a stop string of {stop} tokens {'kept in the text' if kept == 'text' else 'not heeded'}", "stop_handling; no token flip", "structure"

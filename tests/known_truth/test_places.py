@@ -62,6 +62,17 @@ def test_one_wrong_token_is_found_where_it_is(place, rank, seed, tell):
     hazard = seen.mode("free")["hazard_per_1000_tokens"]
     assert hazard["raw"] == pytest.approx(1000 / (place + 1))
     assert hazard["floor"] == 0.0
+    for mode in ("free", "forced"):
+        assert seen.mode(mode)["onset"]["position"] == place
+        assert seen.mode(mode)["expected_flips"]["observed"] == CONVERSATIONS
+        assert seen.mode(mode)["expected_flips"]["excess"] == CONVERSATIONS
+    verdict = seen.candidate["verdict"]
+    if rank > primary.top:  # what cannot be told is missing, and never good
+        assert (seen.tally, verdict["state"]) == ({"missing": CONVERSATIONS}, "KEEP WATCHING")
+        assert set(verdict["missing_by"]) == {"unknown_flip"}
+    else:
+        assert seen.tally.get("worse") == expected[FlipClass.GENUINE]
+        assert verdict["log_e_fail"] > 5.0 > 0.0 > verdict["log_e_pass"]
     kinds = "unknown, for its rank is below the list" if rank > primary.top else "genuine, the gap of each as planted"
     tell(
         "one wrong token", f"rank {rank} at position {place}, free and forced", f"one difference a reply: {kinds}", f"position {place}"
@@ -76,7 +87,10 @@ def _errors(choice) -> list[float]:
 def test_a_wrong_pick_of_the_sampler_is_none_of_the_model(place, seed, tell):
     """The values are right and another token is taken: free mode parts there, forced mode has nothing to say."""
     world = World(seed)
-    seen = watch(Arm(world), Arm(world, wrong=(place, 3)), conversations=CONVERSATIONS)
+    seen = watch(Arm(world), Arm(world, wrong=(place, 3)), Arm(world), conversations=CONVERSATIONS)
+    assert said(seen.control) == {}
+    assert seen.mode("free")["onset"]["position"] == place
+    assert "onset" not in seen.mode("forced")
     assert seen.said() == {"free": {"genuine": CONVERSATIONS}}
     assert {one.choices[0].first.index for one in seen.of(Mode.FREE)} == {place}
     assert all(
@@ -88,7 +102,7 @@ def test_a_wrong_pick_of_the_sampler_is_none_of_the_model(place, seed, tell):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("first", "conversations"), [(64, 24), (256, 12), (1000, 6)])
+@pytest.mark.parametrize(("first", "conversations"), [(64, 24), (256, 12), (1000, 12)])
 def test_a_fault_from_a_position_on_is_found_there(first, conversations, seed, tell):
     world = World(seed)
     candidate = noisy(world, 0.3, "late", first=first)
@@ -102,11 +116,19 @@ def test_a_fault_from_a_position_on_is_found_there(first, conversations, seed, t
     assert firsts
     assert min(firsts) >= first
     assert min(flips) >= first
-    free = seen.mode("free")
+    free, forced = seen.mode("free"), seen.mode("forced")
+    low, high = free["onset"]["between"]
+    assert low <= min(firsts) <= high
+    assert free["onset"]["position"] == pytest.approx(min(firsts), abs=3)
+    assert (forced["onset"]["position"], forced["onset"]["by"]) == (first, "logprob_error")
+    for block in free["by_position"]:
+        assert block["events"] == 0 or block["to"] >= first
+        assert block["control_events"] == 0
+    assert seen.tally.get("better", 0) == seen.tally.get("both", 0) == seen.tally.get("missing", 0) == 0
     assert free["exposed_tokens"] == sum(one.exposed for one in seen.choices(Mode.FREE)) >= conversations * first
     tell(
         "fault from a position on", f"sigma 0.3 from {first} on, {conversations} replies of {first + 32}",
-        f"{len(firsts)} replies part, the first at {min(firsts)}; {len(flips)} flips, none before; the first value that differs: {first}", f"position {first}",
+        f"{len(firsts)} replies part, the first at {min(firsts)}; {len(flips)} flips, none before; onset in free mode {free['onset']['position']}, in forced mode {forced['onset']['position']}", f"position {first}",
     )  # fmt: skip
 
 
@@ -133,6 +155,14 @@ def test_noise_that_grows_with_the_reply_makes_the_hazard_rise(growth, seed, tel
         # sum i^4 / (sum i^2)^2 is 1.8 / 96 for the first half and less for the second.
         allowed = truth.LUCK * math.sqrt(1.8 / (2 * GROWING * 96) + 1 / 2**18)
         assert math.sqrt(own) == pytest.approx(math.sqrt(expected), rel=allowed)
+    blocks = seen.mode("forced")["by_position"]
+    errors = [block["error_nats"]["excess"] for block in blocks]
+    assert errors == sorted(errors)
+    assert [block["from"] for block in blocks] == [0, 1, 16, 32, 64, 128]
+    assert all(block["error_nats"]["floor"] == block["control_genuine_flips"] == 0 for block in blocks)
+    assert seen.mode("forced")["onset"]["position"] <= 2  # it begins at once
+    rates = [block["genuine_flips_per_1000"]["raw"] for block in blocks if block["from"] in (16, 64, 128)]
+    assert rates == sorted(rates)
     tell(
         "noise that grows with the reply", f"sigma {growth:g} more each token, to {192 * growth:.3g}",
         f"flips before and after position 96: {halves[0]} and {halves[1]} (expected {chances[0]:.1f} and {chances[1]:.1f})", "flips",

@@ -92,6 +92,9 @@ def _named(seen, name: str) -> None:
     for mode in ("free", "forced"):
         assert no_numbers(seen.mode(mode))
         assert seen.mode(mode)["requests"] == seen.mode(mode)["tokens_compared"] == 0
+        assert "onset" not in seen.mode(mode)
+    assert seen.tally == {"worse": CONVERSATIONS}
+    assert [one["by"] for one in seen.candidate["verdict"]["bad_by"]] == [name]
 
 
 @pytest.mark.parametrize(("size", "missing"), [(600, 40), (600, 300), (2000, 1000), (2000, 1)])
@@ -135,6 +138,7 @@ def test_another_default_temperature_is_named(temperature, said_for_it, seed, te
     assert seen.said() == (both if said_for_it else both | refused)
     assert seen.mode("free")["identical"] == (CONVERSATIONS if said_for_it else 0)
     assert seen.mode("forced")["logprob_error_nats"]["max"] == 0.0
+    assert seen.tally == ({"neither": CONVERSATIONS} if said_for_it else {"worse": CONVERSATIONS})
     [found] = seen.candidate["findings"]
     assert found["evidence"].items() >= {"temperature_primary": 0.0, "temperature_shadow": temperature}.items()
     tell(

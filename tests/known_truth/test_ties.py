@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 import pytest
 
 from proxy.compare.comparison import Mode, Pick, SeenBy
@@ -12,7 +15,7 @@ from tests.known_truth.watched import watch
 
 #: Mean and standard deviation of the logits, and the step of bfloat16 where their largest are.
 MAGNITUDES = [(10.0, 1.2, 0.0625), (20.0, 1.5, 0.125), (44.0, 2.0, 0.25)]
-CONVERSATIONS = 32
+CONVERSATIONS = 40
 
 
 def tied(arm: Arm, seen) -> list[tuple[int, int]]:
@@ -24,6 +27,14 @@ def tied(arm: Arm, seen) -> list[tuple[int, int]]:
             if first == second:
                 found.append((number, index))
     return found
+
+
+def named(rule: str, conversations: Iterable[int]) -> str:
+    """The rule, where picks of these conversations (one number each) prove it at 90 %: picks of one conversation count as one where they are many (Kish),
+    and n picks without an exception put the share above n / (n + 1.96^2) (Wilson)."""
+    sizes = Counter(conversations).values()
+    worth = sum(sizes) ** 2 / sum(size * size for size in sizes)
+    return rule if worth / (worth + 1.959964**2) > 0.9 else "unknown"
 
 
 @pytest.mark.parametrize(("mean", "spread", "step"), MAGNITUDES)
@@ -42,6 +53,12 @@ def test_rounding_shows_as_its_ties_and_its_step_and_as_nothing_genuine(mean, sp
         learn(noise, one, control=False)
     assert logit_step(noise) == step
     assert seen.mode("forced")["near_tie"]["tau_nats"] == step  # the control is silent, so one step is all there is
+    logits = ties["logits"]
+    assert (logits["primary"]["says"], logits["primary"]["step_nats"]) == ("bf16", step)
+    assert (logits["shadow"]["says"], logits["shadow"]["step_nats"]) == ("fp32", None)
+    assert ties["exposure"]["primary"]["share"] == len(exact) / ties["positions"]
+    assert ties["policy"]["primary"]["rule"] == named("lowest", (number for number, _ in exact))
+    assert ties["policy"]["shadow"] == {"rule": "unknown", "picks": 0}
     assert seen.said().keys() <= {"free", "forced"}
     for comparison in seen.of(Mode.FORCED):
         for flip in comparison.choices[0].flips:
@@ -57,6 +74,7 @@ def test_rounding_shows_as_its_ties_and_its_step_and_as_nothing_genuine(mean, sp
         for _, prefix, token in truth.places(seen.primary)
     )
     assert sum(flips.values()) == turned
+    assert seen.tally == {"neither": CONVERSATIONS}
     tell(
         "bf16 logits against fp32",
         f"logits around {mean:g}, step {step}",
@@ -76,7 +94,7 @@ def _heads(values: list[float], token: int) -> set[int]:
 def test_two_tie_rules_are_named_and_their_mismatches_counted(mean, spread, step, rules, seed, tell):
     world = World(seed, mean=mean, spread=spread)
     primary, candidate = (rounded(world, highest=rule == "highest") for rule in rules)
-    seen = watch(primary, candidate, rounded(world, highest=rules[0] == "highest"), conversations=48, length=12)
+    seen = watch(primary, candidate, rounded(world, highest=rules[0] == "highest"), conversations=120, length=12)
     exact = tied(primary, seen)
     firsts = {}
     for number, index in exact:
@@ -97,11 +115,16 @@ def test_two_tie_rules_are_named_and_their_mismatches_counted(mean, spread, step
     # The candidate's picks are seen up to where it parts: at its first tie, and at all of them where it never does.
     picks = parted or len(exact)
     assert ties["shadow_pick"] == {"lowest": 0, "highest": 0, "other": 0} | {rules[1]: picks}
+    numbers = [number for number, _ in exact]
+    assert ties["policy"]["primary"]["rule"] == named(rules[0], numbers)
+    assert ties["policy"]["shadow"]["rule"] == named(rules[1], firsts if parted else numbers) == rules[1]
+    assert seen.tally == {"neither": 120}
+    assert "onset" not in seen.mode("forced")
     assert free["tokens_compared"] == free["exposed_tokens"]
     assert seen.mode("forced")["top1_agreement"] == 1.0
     tell(
         "tie rule: primary, candidate",
         f"{rules[0]} id, {rules[1]} id, step {step}",
-        f"named for each; {parted} tie-break mismatches of {len(firsts)} conversations with a tie; no flip of another class",
+        f"{named(rules[0], numbers)}, {rules[1]}; {parted} tie-break mismatches of {len(firsts)} conversations with a tie; no flip of another class",
         "the first tie of each conversation" if parted else "nowhere",
     )

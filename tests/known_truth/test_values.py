@@ -29,6 +29,8 @@ def test_values_after_temperature_are_named_with_their_scale(temperature, seed, 
         assert no_numbers(seen.mode(mode.value))
     assert seen.mode("free")["identical"] == CONVERSATIONS
     assert seen.mode("forced")["top1_agreement"] == 1.0
+    assert seen.tally == {"neither": CONVERSATIONS}  # clients get the same
+    assert not {"onset"} & {*seen.mode("free"), *seen.mode("forced")}
     tell(
         "temperature-scaled logprobs", f"{temperature}", f"logprob_mode, scale {evidence['scale']:.4f}; no numbers, no flip", "logprobs"
     )  # fmt: skip

@@ -17,13 +17,17 @@ from proxy.compare.compare_free import compare_free
 from proxy.compare.comparison import ChoiceComparison, Comparison, Mode, Source
 from proxy.compare.layers import NOTHING, Known
 from proxy.compare.token_stream import Reply, TokenStream
+from proxy.compare.trial import Sight, look, trial
 from proxy.config import Config, Shadow
 from proxy.judge.noise import NoiseBook
+from proxy.ledger.reconcile import SETTLED
 from proxy.ledger.record import Record, RequestFacts, Settlement
 from proxy.ledger.report import build_report
 from proxy.ledger.store import Store
+from proxy.ledger.tallies import Counted, Scope
 from tests.known_truth.arms import Arm, Ids
 
+BEGUN = 1_796_000_000.0
 CONFIG = Config(shadows=(Shadow("candidate", "http://c"), Shadow("control", "http://d", role="control")))
 
 
@@ -56,6 +60,11 @@ class Seen:
     def choices(self, mode: Mode, shadow: str = "candidate") -> Iterator[ChoiceComparison]:
         """Their choices."""
         return (choice for one in self.of(mode, shadow) for choice in one.choices)
+
+    @property
+    def tally(self) -> dict[str, int]:
+        """Conversations by what they say towards the verdict, without those that are none."""
+        return {result: n for result, n in self.candidate["verdict"]["tally"].items() if n}
 
     def said(self) -> dict[str, dict[str, int]]:
         """All that the report says is different, and nothing that it says is not: findings, differences by class, reasons for not comparing."""
@@ -145,11 +154,25 @@ def _settlements(found: dict[tuple[str, Mode], Sequence[Comparison]]) -> Iterabl
     for (shadow, mode), comparisons in found.items():
         for number, comparison in enumerate(comparisons):
             record = Record(
-                id=f"{shadow} {mode.value} {number}", time=1_796_000_000.0 + number, exchange=f"x{number}", model="m",
+                id=f"{shadow} {mode.value} {number}", time=BEGUN + number, exchange=f"x{number}", model="m",
                 endpoint="chat_completions", shadow=shadow, role=shadow, comparison=comparison,
                 request=RequestFacts(temperature=0.0, prompt_tokens=8, shadow_prompt_tokens=8),
-                primary_footprint="p", shadow_footprint=shadow[:2], conversation=f"c{number}",
+                primary_footprint="p", shadow_footprint=shadow, conversation=f"c{number}", prompt=f"p{number}",
             )  # fmt: skip
             reason = comparison.incomparable
             outcome = "compared" if reason is None else "incomparable"
             yield Settlement("i", shadow, mode.value, outcome, reason or "", record)
+    yield Settlement("i", "", "", SETTLED, trials=tuple(_trials(found)))
+
+
+def _trials(found: dict[tuple[str, Mode], Sequence[Comparison]]) -> Iterable[Counted]:
+    """What each conversation says towards the candidate's verdict."""
+    controlled = any(shadow == "control" for shadow, _ in found)
+    scope = Scope("candidate", "p", "candidate", *(("control", "control") if controlled else ()))
+    for number in range(max(map(len, found.values()))):
+        sights: dict[str, dict[Mode, Sight]] = {"candidate": {}, "control": {}}
+        for (shadow, mode), comparisons in found.items():
+            sights[shadow][mode] = look(mode, comparisons[number])
+        one = trial(sights["candidate"], sights["control"] if controlled else None)
+        if one is not None:
+            yield Counted(scope, f"c{number}", f"p{number}", BEGUN + number, one.result, one.by, one.control_by)
