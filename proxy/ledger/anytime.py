@@ -82,7 +82,8 @@ def _genuine(comparison: Comparison) -> bool:
 
 
 def _variations(comparison: Comparison) -> list[float]:
-    return [min(one, 1.0) for choice in comparison.choices for one in choice.tv_lower_bounds if one is not None]
+    bounds = (one for choice in comparison.choices for one in choice.tv_lower_bounds if one is not None)
+    return [min(one, 1.0) for one in bounds if one >= 0.0]  # of broken values no number
 
 
 def _mean(values: Sequence[float], alpha: float) -> dict[str, Any] | None:

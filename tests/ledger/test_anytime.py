@@ -9,8 +9,10 @@ from proxy.compare.betting import Outcomes, interval
 from proxy.compare.comparison import FlipClass
 from proxy.config import Config, Shadow, Verdict
 from proxy.ledger import cells
+from proxy.ledger.anytime import of_mode
 from proxy.ledger.record import Timing
 from proxy.ledger.report import build_report
+from proxy.ledger.segments import Gathered
 
 CONFIG = Config(shadows=(Shadow("candidate", "http://c"),), verdict=Verdict(alpha=0.05))
 
@@ -67,6 +69,22 @@ def test_what_was_not_measured_is_absent(store, make):
     shadow = reported(store, [make.compared(make.record(1, make.free(), conversation="", exchange="x"))])
     assert "anytime" not in shadow["modes"]["free"]
     assert "anytime" not in shadow["latency"]
+
+
+def test_broken_values_break_no_report(store, make):
+    broken = with_lists(make.forced(), float("nan"), 1.5, -0.5)
+    (choice,) = broken.choices
+    choice = msgspec.structs.replace(choice, primary_logprobs=(-1e308, 1e308), shadow_logprobs=(1e308, -1e308))
+    batch = [
+        make.record(n, msgspec.structs.replace(broken, choices=(choice,)), conversation=f"c{n}", exchange=f"x{n}")
+        for n in range(30)
+    ]
+    gathered = Gathered()
+    for one in batch:
+        gathered.take(one)
+    found = of_mode(gathered, 0.05)
+    assert found["tv_mean"]["interval"][1] == 1.0
+    assert found["p99_abs_d"] == {"interval": [48.0, None], "conversations": 30}
 
 
 @pytest.mark.parametrize(
