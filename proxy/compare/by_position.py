@@ -23,7 +23,8 @@ from proxy.compare.resample import REPLICATES, lanes, replicates
 Numbers = dict[str, Any]
 
 _TAIL = (1.0 - CONFIDENCE) / 2
-_UNITS = 1e9  # errors are added up in billionths of a nat: whole numbers, in which sums of replicas are exact
+#: Errors are added up in hundred-millionths of a nat: whole numbers, in which sums of replicas are exact, and which mostly fit one digit of Python's.
+_UNITS = 1e8
 
 
 def bucket(position: int) -> int:
@@ -100,7 +101,10 @@ def _end(seen: Seen, passed: _Passed, one: Life, exposed: int, weight: int) -> N
 
 
 class Scored(Struct):
-    """What forced comparisons of so many ``conversations`` show in one bucket: genuine flips, and errors in billionths of a nat over ``values`` positions."""
+    """What forced comparisons of so many ``conversations`` show in one bucket: genuine flips, and errors in ``_UNITS`` over ``values`` positions.
+
+    ``drawn_whole``: conversations, in every replicate, of which each position of the bucket counts in both.
+    """
 
     flips: Seen
     conversations: int = 0
@@ -108,6 +112,7 @@ class Scored(Struct):
     values: int = 0
     drawn_errors: int = 0
     drawn_values: int = 0
+    drawn_whole: int = 0
 
 
 class _Part(NamedTuple):
@@ -152,28 +157,36 @@ def _scored(comparisons: Sequence[Comparison], conversations: Sequence[str], *, 
                     parts[number].append(part)
         weight = lanes(conversation) if resampled else 0
         for number, each in parts.items():
-            whole = _Part(*map(sum, zip(*each, strict=True)))
-            _add(found[number], conversation, whole, weight)
+            whole = each[0] if len(each) == 1 else _Part(*map(sum, zip(*each, strict=True)))
+            _add(found[number], conversation, whole, weight, start(number + 1) - start(number))
+    for number, scored in found.items():
+        width = start(number + 1) - start(number)
+        scored.flips.drawn_exposed += scored.drawn_whole * width
+        scored.drawn_values += scored.drawn_whole * width
     return found
 
 
-def _add(scored: Scored, conversation: str, part: _Part, weight: int) -> None:
+def _add(scored: Scored, conversation: str, part: _Part, weight: int, width: int) -> None:
     seen = scored.flips
+    if part.known == part.values == width:
+        scored.drawn_whole += weight
+    else:
+        seen.drawn_exposed += weight * part.known
+        scored.drawn_values += weight * part.values
     if part.known:
         seen.events += part.flips
         seen.exposed += part.known
         seen.conversations += 1
         seen.streams += part.known  # one that is wrong may be so at every position
         seen.most_streams = max(part.known, seen.most_streams)
-        seen.drawn_exposed += weight * part.known
         if part.flips:
             seen.parted[conversation] = part.flips
             seen.drawn_events += weight * part.flips
     scored.conversations += 1
     scored.errors += part.errors
     scored.values += part.values
-    scored.drawn_errors += weight * part.errors
-    scored.drawn_values += weight * part.values
+    if part.errors:
+        scored.drawn_errors += weight * part.errors
 
 
 def _parts(choice: ChoiceComparison, *, comparable: bool) -> Iterator[tuple[int, _Part]]:

@@ -6,6 +6,8 @@ is not said to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from proxy.compare.e_bh import needed
 from proxy.compare.slices import DIMENSIONS
 from proxy.ledger.cells import Numbers, number, share
@@ -17,6 +19,12 @@ _BEGINS = {
     "first_difference": "its replies begin to differ at token",
     "genuine_flip": "genuine flips begin at token",
     "logprob_error": "its logprobs are off from token",
+}
+#: Where a block of positions has the rate of each kind, and in what.
+_RATES = {
+    "first_difference": ("hazard_per_1000_tokens", "differences per 1,000 tokens"),
+    "genuine_flip": ("genuine_flips_per_1000", "genuine flips per 1,000 tokens"),
+    "logprob_error": ("error_nats", "mean logprob error in nats"),
 }
 _FASTER = {"first_difference": "differences", "genuine_flip": "genuine flips"}
 _YES_NO = {
@@ -38,27 +46,45 @@ def where_lines(shadow: Numbers) -> list[str]:
     """Return what is to be said of one shadow; nothing of a control."""
     if shadow["role"] == "control":
         return []
-    said = [line for mode in shadow["modes"].values() for line in _onset(mode.get("onset"))]
+    said = [
+        line for mode in shadow["modes"].values() for line in _onset(mode.get("onset"), mode.get("by_position", []))
+    ]
     survival = shadow["modes"].get("free", {}).get("survival")
     said += _median(survival) if survival else []
     alpha = (shadow.get("verdict") or {}).get("alpha")
     return said + _slices(shadow.get("slices") or [], alpha)
 
 
-def _onset(found: Numbers | None) -> list[str]:
+def _onset(found: Numbers | None, blocks: Sequence[Numbers]) -> list[str]:
     if found is None or found["between"][0] == 0:
         return []
     low, high = found["between"]
     place = f"{found['position']:,}" + (f" (likeliest; between {low:,} and {high:,})" if low < high else "")
+    evidence = f"log e {_evidence(found['log_e'])}"
     if found["floor"] == "assumed":
-        what = _FASTER[found["by"]]
         counts = f"{found['events_from']:,} from there on, {found['events_before']:,} before"
-        return [
-            f"{what} come faster from token {place} on: {counts} (log e {_evidence(found['log_e'])}; no control says whether they do on any stack)"
-        ]
-    counts = f"{found['candidate_only']:,} conversations against the control's {found['control_only']:,}"
-    on = " on" if found["by"] == "logprob_error" else ""
-    return [f"{_BEGINS[found['by']]} {place}{on}: {counts} from there on (log e {_evidence(found['log_e'])})"]
+        line = f"{_FASTER[found['by']]} come faster from token {place} on: {counts} ({evidence}; no control says whether they do on any stack)"
+    else:
+        counts = f"{found['candidate_only']:,} conversations against the control's {found['control_only']:,}"
+        on = " on" if found["by"] == "logprob_error" else ""
+        line = f"{_BEGINS[found['by']]} {place}{on}: {counts} from there on ({evidence})"
+    return [line, *_along(found["by"], blocks)]
+
+
+def _along(by: str, blocks: Sequence[Numbers]) -> list[str]:
+    """Return the rates by position in one line, the control's in brackets."""
+    key, unit = _RATES[by]
+    known = [(block, block[key]) for block in blocks if block.get(key)]
+    parts = [
+        f"{_positions(block)}: {number(rates['raw'])}" + (f" ({number(rates['floor'])})" if "floor" in rates else "")
+        for block, rates in known
+    ]
+    beside = ", the control's in brackets" if any("floor" in rates for _, rates in known) else ""
+    return [f"{unit} by position{beside}: " + ", ".join(parts)] if parts else []
+
+
+def _positions(block: Numbers) -> str:
+    return f"{block['from']:,}" if block["from"] == block["to"] else f"{block['from']:,}-{block['to']:,}"
 
 
 def _median(survival: Numbers) -> list[str]:
@@ -81,7 +107,7 @@ def _after(median: Numbers) -> str:
     return f"{median['position']:,} (95 %: {low} to {high})"
 
 
-def _slices(found: list[Numbers], alpha: float | None) -> list[str]:
+def _slices(found: Sequence[Numbers], alpha: float | None) -> list[str]:
     named = [one for one in found if one["named"]]
     if named:
         more = [f"and {len(named) - _MOST:,} more parts of the traffic, in the JSON"] if len(named) > _MOST else []

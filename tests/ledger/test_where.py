@@ -9,12 +9,13 @@ import pytest
 
 from proxy.compare.compare_forced import compare_forced
 from proxy.compare.compare_free import compare_free
-from proxy.compare.comparison import Comparison, FlipClass, Source, TauOrigin
+from proxy.compare.comparison import Comparison, FlipClass, Mode, Source, TauOrigin
 from proxy.compare.near_tie import Tau
 from proxy.compare.token_stream import Alternative, Reply, Token, TokenStream
 from proxy.config import Config, Shadow
 from proxy.ledger.record import RequestFacts
 from proxy.ledger.report import build_report
+from tests.seeds import FIXED, chosen
 
 CONFIG = Config(shadows=(Shadow("candidate", "http://c"), Shadow("control", "http://d", role="control")))
 TAU = Tau(1e-3, TauOrigin.ASSUMED)
@@ -84,6 +85,12 @@ class Traffic:
         return {one["name"]: one for one in build_report(CONFIG, self._store, command="test", now=0.0)["shadows"]}
 
 
+@pytest.fixture(params=FIXED[:1] if chosen() == FIXED else chosen())
+def seed(request) -> int:
+    """Whole reports take a while: one seed, or all of those asked for."""
+    return request.param
+
+
 @pytest.fixture
 def traffic(store, make) -> Traffic:
     return Traffic(store, make)
@@ -94,8 +101,8 @@ def since(begin: int, value: float, before: float = 0.0) -> Fault:
 
 
 @pytest.mark.parametrize("begin", [64, 256])
-def test_a_fault_from_a_position_on_is_located_there_in_both_modes(traffic, seeds, begin):
-    chance = random.Random(seeds[0] * 1000 + begin)
+def test_a_fault_from_a_position_on_is_located_there_in_both_modes(traffic, seed, begin):
+    chance = random.Random(seed * 1000 + begin)
     for number in range(40):
         length = chance.randrange(begin + 20, begin + 120)
         exchange = f"x{number}"
@@ -128,8 +135,8 @@ def test_a_fault_from_a_position_on_is_located_there_in_both_modes(traffic, seed
     )  # the mean of abs of a normal number is 0.798 of its size
 
 
-def test_genuine_flips_from_a_position_on_are_located_where_values_may_not_be_compared(traffic, seeds):
-    chance = random.Random(seeds[0])
+def test_genuine_flips_from_a_position_on_are_located_where_values_may_not_be_compared(traffic, seed):
+    chance = random.Random(seed)
     for number in range(40):
         made = forced(chance, 150, since(0, 0.01), since(64, 0.2))
         traffic.add(made, forced(chance, 150, since(0, 0.01)), exchange=f"x{number}")
@@ -138,8 +145,8 @@ def test_genuine_flips_from_a_position_on_are_located_where_values_may_not_be_co
     assert onset["position"] == 64
 
 
-def test_a_constant_hazard_is_recovered_and_has_no_onset(traffic, seeds):
-    chance = random.Random(seeds[0])
+def test_a_constant_hazard_is_recovered_and_has_no_onset(traffic, seed):
+    chance = random.Random(seed)
     hazard = 0.01
     for _ in range(300):
         length = 1 + int(chance.expovariate(1 / 63.5))
@@ -161,9 +168,9 @@ def test_a_constant_hazard_is_recovered_and_has_no_onset(traffic, seeds):
     assert survival["without_position"] == {"candidate": 0, "control": 0}
 
 
-def test_noise_that_grows_with_the_cache_raises_the_hazard_with_the_position(traffic, seeds):
+def test_noise_that_grows_with_the_cache_raises_the_hazard_with_the_position(traffic, seed):
     """As quantised keys and values do: the size of the errors grows with what has been written to the cache."""
-    chance = random.Random(seeds[0])
+    chance = random.Random(seed)
 
     def growing(scale: float) -> Fault:
         return lambda at: scale * (1 + at / 32)
@@ -183,9 +190,9 @@ def test_noise_that_grows_with_the_cache_raises_the_hazard_with_the_position(tra
     assert modes["forced"]["onset"]["position"] <= 64
 
 
-def test_averaging_the_position_of_first_differences_overstates(seeds):
+def test_averaging_the_position_of_first_differences_overstates(seed):
     """Of replies that end with probability 1/L at each token the average is 1 + (1 - h) / (h L) times too large: 2.55 times at h 0.01 and L 64, 1.77 at 128."""
-    chance = random.Random(seeds[0])
+    chance = random.Random(seed)
     for mean, overstated in ((64, 2.547), (128, 1.773)):
         assert 1 + 0.99 / (0.01 * mean) == pytest.approx(overstated, abs=0.001)
         parted, exposed = [], 0
@@ -210,8 +217,8 @@ CUTS = {
 
 
 @pytest.mark.parametrize("cut", CUTS, ids="=".join)
-def test_a_fault_in_one_part_of_the_traffic_is_named_as_that_part_and_no_other(traffic, seeds, cut):
-    chance = random.Random(seeds[0])
+def test_a_fault_in_one_part_of_the_traffic_is_named_as_that_part_and_no_other(traffic, seed, cut):
+    chance = random.Random(seed)
     for _ in range(240):
         prompt = chance.choice([200, 2000, 8000])
         request = RequestFacts(
@@ -228,8 +235,22 @@ def test_a_fault_in_one_part_of_the_traffic_is_named_as_that_part_and_no_other(t
     assert {one["dimension"] for one in found} == {"tools", "prompt_tokens", "cached_tokens", "stream"}
 
 
-def test_arms_that_are_alike_have_no_slice_and_no_onset(traffic, seeds):
-    chance = random.Random(seeds[0])
+def test_another_prompt_wherever_tools_are_offered_is_named_too(traffic, seed):
+    """What could not be compared because the candidate read another prompt is bad, as for the verdict; what nobody can tell is in no slice."""
+    chance = random.Random(seed)
+    other = Comparison(Mode.FREE, incomparable="prompt_tokens", findings=("prompt_template",))
+    untold = Comparison(Mode.FREE, incomparable="no_tokens")
+    for number in range(200):
+        request = RequestFacts(has_tools=number % 4 == 0, temperature=0.0)
+        good = free(chance, 20, since(0, 0.0))
+        traffic.add(other if request.has_tools else untold if number % 4 == 1 else good, good, request=request)
+    (first, *_) = traffic.report()["candidate"]["slices"]
+    assert (first["dimension"], first["value"], first["named"]) == ("tools", "yes", True)
+    assert (first["conversations"], first["candidate_bad"], first["control_bad"]) == (50, 50, 0)
+
+
+def test_arms_that_are_alike_have_no_slice_and_no_onset(traffic, seed):
+    chance = random.Random(seed)
     for _ in range(150):
         request = RequestFacts(stream=chance.random() < 0.5, has_tools=chance.random() < 0.5, temperature=0.0)
         traffic.add(free(chance, 40, since(0, 0.01)), free(chance, 40, since(0, 0.01)), request=request)
@@ -239,9 +260,9 @@ def test_arms_that_are_alike_have_no_slice_and_no_onset(traffic, seeds):
     assert "slices" not in shown["control"]
 
 
-def test_without_a_control_what_stands_out_is_said_without_a_floor(store, make, seeds):
+def test_without_a_control_what_stands_out_is_said_without_a_floor(store, make, seed):
     traffic = Traffic(store, make)
-    chance = random.Random(seeds[0])
+    chance = random.Random(seed)
     for _ in range(150):
         request = RequestFacts(has_tools=chance.random() < 0.4, temperature=0.0)
         traffic.add(free(chance, 90, since(64, 0.2 if request.has_tools else 0.001)), None, request=request)
@@ -255,9 +276,9 @@ def test_without_a_control_what_stands_out_is_said_without_a_floor(store, make, 
     assert "control" not in shown["modes"]["free"]["survival"]
 
 
-def test_a_conversation_is_one_however_often_it_asks(traffic, seeds):
+def test_a_conversation_is_one_however_often_it_asks(traffic, seed):
     """One talk that always differs is no evidence, and no interval."""
-    chance = random.Random(seeds[0])
+    chance = random.Random(seed)
     for number in range(40):
         traffic.add(
             free(chance, 90, since(64, 1.0)), free(chance, 90, since(0, 0.0)), conversation="one", exchange=f"x{number}"

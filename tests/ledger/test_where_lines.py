@@ -29,6 +29,24 @@ def test_where_it_begins_is_said_in_words():
     assert where_lines(shadow(forced=onset("genuine_flip")))[0].startswith("genuine flips begin at token 256: ")
 
 
+def test_the_rates_along_the_reply_stand_below():
+    blocks = [
+        {"from": 0, "to": 0, "hazard_per_1000_tokens": {"raw": 0.0, "floor": 0.0}},
+        {"from": 1, "to": 15, "hazard_per_1000_tokens": {"raw": 0.25}},
+        {"from": 1024, "to": 2047, "hazard_per_1000_tokens": {"raw": 41.26, "floor": 0.4}},
+        {"from": 2048, "to": 4095, "hazard_per_1000_tokens": {}},
+    ]
+    assert where_lines(shadow(onset() | {"by_position": blocks}))[1] == (
+        "differences per 1,000 tokens by position, the control's in brackets: 0: 0 (0), 1-15: 0.25, 1,024-2,047: 41.3 (0.4)"
+    )
+    blocks = [{"from": 0, "to": 0, "error_nats": {"raw": 0.5}}]
+    assert (
+        where_lines(shadow(forced=onset("logprob_error") | {"by_position": blocks}))[1]
+        == "mean logprob error in nats by position: 0: 0.5"
+    )
+    assert where_lines(shadow({"by_position": blocks})) == []
+
+
 def test_without_a_control_it_is_no_excess():
     found = onset(floor="assumed", events_from=30, events_before=1)
     assert where_lines(shadow(found)) == [
