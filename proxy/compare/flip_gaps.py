@@ -6,13 +6,14 @@ workers add up; exact ties have one of their own. All gaps and shifts are in nat
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from math import floor, log2, sqrt
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from proxy.compare.comparison import Comparison
+from proxy.compare.comparison import Comparison, Mode
 from proxy.compare.near_tie import RESOLUTION
 from proxy.compare.quantile import quantile
 
@@ -24,25 +25,33 @@ _NEAR, _NEVER = 0.25, 8.0
 
 
 class Positions(Struct):
-    """What one conversation shows: by bin of the primary's gap its positions and its flips; the number and the squares of its shifts (nats)."""
+    """What one conversation shows: by bin of the primary's gap its positions and its flips; and its shifts (nats)."""
 
     bins: dict[int, list[int]] = field(default_factory=dict)
-    shifts: int = 0
-    squares: float = 0.0
+    shifts: list[float] = field(default_factory=list)
 
     @property
     def flips(self) -> int:
         """How many flips."""
         return sum(flips for _, flips in self.bins.values())
 
+    @property
+    def squares(self) -> float:
+        """The sum of the squares of its shifts."""
+        return sum(shift * shift for shift in self.shifts)
+
 
 class Arm(Struct):
-    """An arm's positions by conversation. ``known`` is false where conversations could not be told apart; ``gaps`` are sums by bin, ``sizes`` those of all shifts."""
+    """An arm's positions by conversation.
+
+    ``known`` is false where conversations could not be told apart. ``chose``: it answered by itself, so that where it finds two tokens equal it took one of them; an arm that scores only
+    shows that they are. ``gaps`` are sums by bin.
+    """
 
     conversations: dict[str, Positions] = field(default_factory=dict)
     known: bool = True
+    chose: bool = False
     gaps: dict[int, float] = field(default_factory=dict)
-    sizes: list[float] = field(default_factory=list)
 
     @property
     def positions(self) -> int:
@@ -62,7 +71,7 @@ class Arm(Struct):
     @property
     def shifts(self) -> int:
         """How many shifts."""
-        return sum(one.shifts for one in self.conversations.values())
+        return sum(len(one.shifts) for one in self.conversations.values())
 
     @property
     def scale(self) -> float:
@@ -71,12 +80,15 @@ class Arm(Struct):
         return sqrt(squares / self.shifts) if squares else 0.0
 
     @property
-    def typical(self) -> float:
-        """The size of the shifts that nearly all positions agree with, in nats; 0 without any.
+    def typical(self) -> tuple[float, float]:
+        """The share of shifts that are not 0, and the size (nats) that nearly all of those agree with; 0 without any.
 
-        The 95th percentile over the normal's own: what fewer than one position in twenty does, a fault for one, leaves it as it is.
+        The 95th percentile over the normal's own: what fewer than one in twenty of them does, a fault for one, leaves it as it is.
         """
-        return quantile(sorted(self.sizes), 0.95) / 1.959964 if self.sizes else 0.0
+        moved = sorted(
+            abs(shift) for one in self.conversations.values() for shift in one.shifts if abs(shift) > RESOLUTION
+        )
+        return (len(moved) / self.shifts, quantile(moved, 0.95) / 1.959964) if moved else (0.0, 0.0)
 
 
 class Layout(NamedTuple):
@@ -89,7 +101,7 @@ class Layout(NamedTuple):
 
 def gather(comparisons: Sequence[Comparison], conversations: Sequence[str]) -> Arm:
     """Collect an arm's positions; ``conversations`` has one key a comparison, "" where it is not known: then it counts as one of its own."""
-    arm = Arm(known=all(conversations))
+    arm = Arm(known=all(conversations), chose=any(one.mode is Mode.FREE for one in comparisons))
     for number, (one, key) in enumerate(zip(comparisons, conversations, strict=True)):
         if one.incomparable is not None:
             continue
@@ -104,10 +116,7 @@ def gather(comparisons: Sequence[Comparison], conversations: Sequence[str]) -> A
                 counted[1] += not agree
                 arm.gaps[place] = arm.gaps.get(place, 0.0) + min(gap, _LARGEST)
             if one.values_incomparable is None:
-                known = [shift for shift in choice.gap_shifts if shift is not None and abs(shift) < _LARGEST]
-                into.shifts += len(known)
-                arm.sizes += map(abs, known)
-                into.squares += sum(shift * shift for shift in known)
+                into.shifts += [one for one in choice.gap_shifts if one is not None and abs(one) < _LARGEST]
     return arm
 
 
@@ -118,6 +127,23 @@ def flips_by_gap(comparison: Comparison) -> int:
         for choice in comparison.choices
         for gap, agree in zip(choice.gaps, choice.top1_agree, strict=False)
     )
+
+
+def passing(shifts: Sequence[float], gaps: Sequence[float], *, chose: bool) -> list[int]:
+    """Count shifts, in halves, by how many of the ascending ``gaps`` they outweigh: entry k is of those that outweigh k + 1 of them.
+
+    A shift as large as the gap makes the two tokens equal. An arm that chose then took either, a half each (not at a gap of 0, where nothing has changed); one that scores
+    shows no flip.
+    """
+    counted = [0] * len(gaps)
+    for shift in shifts:
+        if shift < -RESOLUTION:
+            over = bisect_left(gaps, -shift - RESOLUTION)
+            upto = bisect_right(gaps, -shift + RESOLUTION) if chose else over
+            for reached in (over, upto):
+                if reached:
+                    counted[reached - 1] += 1
+    return counted
 
 
 def layout(arm: Arm, control: Arm) -> Layout:

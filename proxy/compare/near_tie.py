@@ -45,19 +45,20 @@ class Tau(Struct, frozen=True):
     """The near-tie threshold in nats and where it came from.
 
     ``scale`` is the control's root mean square shift in nats, None until it is learned: how much two candidates move
-    against each other by noise alone.
+    against each other by noise alone. ``moved`` is the share of positions at which they do: bf16 arms often agree to the last bit.
     """
 
     value: float
     origin: TauOrigin
     scale: float | None = None
+    moved: float = 1.0
 
     def covers(self, gap: float) -> bool:
         """Say whether a gap of either sign is within the threshold, give or take the resolution of reported values."""
         return abs(gap) <= self.value + RESOLUTION
 
     def expected_flips(self, gaps: Iterable[float | None]) -> float | None:
-        """Return how many flips noise of this scale alone makes at these gaps, the sum of Phi(-gap / scale).
+        """Return how many flips noise of this scale alone makes at these gaps: the sum of Phi(-gap / scale), where the noise is normal or, at a share of positions, 0.
 
         None while the scale is unknown, and where no gap is.
         """
@@ -68,7 +69,8 @@ class Tau(Struct, frozen=True):
             return None
         if self.scale == 0.0:
             return 0.0
-        return fsum(0.5 * erfc(gap / (self.scale * sqrt(2.0))) for gap in known)
+        scale = self.scale / sqrt(self.moved)
+        return self.moved * fsum(0.5 * erfc(gap / (scale * sqrt(2.0))) for gap in known)
 
 
 class Noise(Struct):
@@ -151,6 +153,12 @@ def shift_scale(noise: Noise) -> float:
     return sqrt(squares / noise.positions) if squares else 0.0
 
 
+def moved_share(noise: Noise) -> float:
+    """Return the share of shifts that are more than the error of float32 logprobs; 0 without any."""
+    still = sum(noise.shifts[: 1 + floor((log2(RESOLUTION) - _LOWEST_POWER) * _PER_OCTAVE)])
+    return 1.0 - still / noise.positions if noise.positions else 0.0
+
+
 def logit_step(noise: Noise) -> float | None:
     """Return the step of the primary's logits: the coarsest power of two that nearly all gaps within its rows are multiples of.
 
@@ -172,10 +180,11 @@ def threshold(noise: Noise, *, configured: float | None = None, dtype: str | Non
     dtype as its footprint says; it is asked only while nothing can be inferred.
     """
     scale = shift_scale(noise) if noise.positions >= ENOUGH_POSITIONS else None
+    moved = (moved_share(noise) if scale else 0.0) or 1.0
     if configured is not None:
-        return Tau(configured, TauOrigin.CONFIGURED, scale)
+        return Tau(configured, TauOrigin.CONFIGURED, scale, moved)
     step = logit_step(noise)
     if scale is not None:
-        return Tau(max(shift_quantile(noise), step or 0.0), TauOrigin.LEARNED, scale)
+        return Tau(max(shift_quantile(noise), step or 0.0), TauOrigin.LEARNED, scale, moved)
     step = step or _STEP_OF_DTYPE.get((dtype or "").lower())
     return Tau(2 * step if step else ASSUMED, TauOrigin.ASSUMED)

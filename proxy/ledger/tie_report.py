@@ -167,20 +167,20 @@ def _own(found: Numbers) -> str:
     own = found.get("own_noise")
     if own is None:
         return ""
-    size = f"its own ({number(own['s_nats'])} nat, the control's {number(found['s_nats'])}) makes {number(own['expected'])}"
     low, high = own["interval"]
+    expected = f"{number(own['expected'])}, at {number(own['s_nats'])} nat"
     if low > 0:
-        return f", and more than its own: {size}"
-    return f"; {size}: " + (
-        "noisier, and no sign of another fault" if high >= 0 else "not normal, for those are too many"
-    )
+        return f", and more than its own does ({expected})"
+    if high < 0:
+        return f", and its own is not normal, for then there would be more ({expected})"
+    return f"; its own accounts for them ({expected}): no sign of another fault"
 
 
 def _model(found: Numbers) -> str:
-    match found.get("tails"):
-        case "heavier":
-            return f". Its noise has heavier tails than the normal, which gives {number(found['normal']['expected'])}."
-        case "lighter":
-            return f". Its noise flips less than the normal model of it, which gives {number(found['normal']['expected'])}."
-        case _:
-            return "."
+    """Say where the normal model does not fit the control."""
+    tails = found.get("tails")
+    heavy = ". Its noise has heavier tails than the normal" if tails is not None and tails["says"] == "heavier" else "."
+    low, high = found["normal"].get("interval", (0.0, 0.0))
+    if low <= 0 <= high:
+        return heavy if heavy == "." else f"{heavy}."
+    return f"{heavy.rstrip('.')}; normal noise of that size would give {number(found['normal']['expected'])}."

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from proxy.compare.compare_forced import compare_forced
 from proxy.compare.compare_free import compare_free
@@ -70,12 +71,12 @@ def test_noise_is_recovered_and_flips_are_those_it_makes(seeds, size, until_firs
         for block in pair(seed, 60, normal(size), normal(size), until_first=until_first)[:2]:
             shifts = block["noise"]["n"]
             assert block["s_nats"] == pytest.approx(size, rel=4.5 / math.sqrt(2 * shifts))
-            for model in {"normal", "fitted"} & block.keys():
+            for model in {"normal", "shifts", "fitted"} & block.keys():
                 found = block[model]
                 assert found["excess"] == block["observed"] - found["expected"]
                 # Both the count and the control's, from which it is expected, vary like counts.
                 assert abs(found["excess"]) < 4.5 * math.sqrt(2 * found["expected"] + 4)
-            assert block["model"] == ("fitted" if block["noise"]["flips"] >= ENOUGH_FLIPS else "normal")
+            assert block["model"] == ("fitted" if block["noise"]["flips"] >= ENOUGH_FLIPS else "shifts")
 
 
 @pytest.mark.parametrize("until_first", [False, True], ids=["forced", "free"])
@@ -116,17 +117,61 @@ def test_an_arm_of_larger_noise_flips_more_than_the_controls(seeds):
         assert "own_noise" not in floor
 
 
-def test_tails_that_are_no_normals_are_named_and_the_fitted_share_is_right(seeds):
-    heavy: Shift = lambda rng: rng.gauss(0.0, 0.01) * (60 if rng.random() < 0.02 else 1)  # noqa: E731 - a table of shapes
-    rare: Shift = lambda rng: rng.choice([0.0] * 19 + [rng.gauss(0.0, 0.5)])  # noqa: E731
+def heavy(rng: random.Random) -> float:
+    return rng.gauss(0.0, 0.01) * (60 if rng.random() < 0.02 else 1)
+
+
+def rare(rng: random.Random) -> float:
+    return rng.gauss(0.0, 0.5) if rng.random() < 0.05 else 0.0
+
+
+@pytest.mark.parametrize("shape", [heavy, rare])
+def test_noise_that_is_not_normal_is_said_to_be_so_and_the_other_models_are_right(seeds, shape):
     for seed in seeds:
-        for shape, tails in ((heavy, "lighter"), (rare, "lighter"), (normal(0.1), "normal")):
-            floor, own, _ = pair(seed, 300, shape, shape)
-            if tails != "normal":
-                assert floor["tails"] == tails
-                assert own["normal"]["interval"][1] < 0
-            assert own["model"] == "fitted"
-            assert abs(own["excess"]) < 4.5 * math.sqrt(2 * own["expected"] + 4)
+        floor, own, _ = pair(seed, 300, shape, shape)
+        assert floor["tails"]["says"] == "heavier"
+        assert floor["tails"]["interval"][0] > 0.0027
+        assert own["normal"]["interval"][1] < 0
+        assert own["model"] == "fitted"
+        for model in ("shifts", "fitted"):
+            assert abs(own[model]["excess"]) < 4.5 * math.sqrt(2 * own[model]["expected"] + 4)
+
+
+def test_normal_tails(seeds):
+    for seed in seeds:
+        tails = pair(seed, 100, normal(0.1), normal(0.1))[0]["tails"]
+        assert tails["n"] == 100 * LENGTH
+        assert tails["beyond_3s"] == pytest.approx(0.0027, abs=4.5 * math.sqrt(0.0027 / tails["n"]))
+
+
+def on_a_grid(rng: random.Random) -> float:
+    """Like two engines in bf16: every other shift is exactly 0, the others are of a step or two."""
+    return rng.choice([0.0, 0.0, 0.0, 0.0, 0.125, -0.125, 0.125, -0.25])
+
+
+@pytest.mark.parametrize("mode", [Mode.FREE, Mode.FORCED])
+def test_steps_and_exact_ties(seeds, mode):
+    """A shift as large as the gap makes a tie, which an arm that chooses loses every other time and one that scores never; a tie that stays one is no flip."""
+    for seed in seeds:
+        rng = random.Random(seed)
+        arm = []
+        for _ in range(200):
+            gaps = [rng.choice([0.0, *(rng.randint(0, 20) / 8 for _ in range(3))]) for _ in range(LENGTH)]
+            shifts = [on_a_grid(rng) for _ in gaps]
+            one = scored(gaps, shifts)
+            if mode is Mode.FREE:
+                agree = tuple(
+                    gap + shift > 0 or (gap + shift == 0 and (gap == 0 or rng.random() < 0.5))
+                    for gap, shift in zip(gaps, shifts, strict=True)
+                )
+                one = Comparison(mode=mode, choices=(replace(one.choices[0], top1_agree=agree),))
+            arm.append(one)
+        gathered = gather(arm, [f"{seed}/{number}" for number in range(200)])
+        block = summarise_expected(gathered, gathered)
+        assert block["s_nats"] == pytest.approx(math.sqrt((3 * 0.125**2 + 0.25**2) / 8), rel=0.05)
+        for model in ("shifts", "fitted"):
+            assert abs(block[model]["excess"]) < 4.5 * math.sqrt(2 * block[model]["expected"])
+        assert block["normal"]["interval"][1] < 0
 
 
 def test_the_curve_falls_and_holds_all_flips():
@@ -149,7 +194,7 @@ def test_no_noise_expects_nothing_and_one_flip_is_all_excess():
     keys = [str(number) for number in range(30)]
     still = gather([scored(gaps, [0.0] * LENGTH) for _ in keys], keys)
     block = summarise_expected(still, still)
-    assert (block["observed"], block["expected"], block["s_nats"], block["model"]) == (0, 0.0, 0.0, "normal")
+    assert (block["observed"], block["expected"], block["s_nats"], block["model"]) == (0, 0.0, 0.0, "shifts")
     assert block["interval"] == pytest.approx([0.0, 1.96**2], abs=0.01)
     moved = gather([scored(gaps, [-2.0, *([0.0] * 63)])] + [scored(gaps, [0.0] * LENGTH) for _ in keys[1:]], keys)
     block = summarise_expected(moved, still)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.compare.comparison import ChoiceComparison, Comparison, Mode
-from proxy.compare.flip_gaps import flips_by_gap, gather, layout
+from proxy.compare.flip_gaps import flips_by_gap, gather, layout, passing
 
 
 def one(gaps, agree, shifts=(), **fields) -> Comparison:
@@ -57,3 +57,21 @@ def test_values_that_are_no_logprobs_break_nothing():
     arm = gather([one([math.inf, 1e300, 0.5], [True, False, True], [math.inf, 1e300, 0.1])], ["a"])
     assert (arm.positions, arm.flips, arm.shifts) == (3, 1, 1)
     assert layout(arm, arm).gaps[-1] == 1e5
+
+
+def test_how_many_gaps_a_shift_outweighs():
+    gaps = [0.0, 0.125, 0.25, 1.0]
+    shifts = [0.0, 0.5, -0.1, -0.125, -0.2, -3.0]
+    assert passing(shifts, gaps, chose=False) == [
+        4,
+        2,
+        0,
+        2,
+    ]  # in halves: -0.1 and -0.125 outweigh one, -0.2 two, -3 all
+    assert passing(shifts, gaps, chose=True) == [
+        3,
+        3,
+        0,
+        2,
+    ]  # -0.125 makes a tie of the second, which is lost in half of the cases
+    assert passing([], gaps, chose=True) == [0, 0, 0, 0]

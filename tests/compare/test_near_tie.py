@@ -129,7 +129,17 @@ def test_the_scale_is_the_root_mean_square_of_the_shifts():
 
 def test_expected_flips_are_normal_tails():
     tau = Tau(0.1, TauOrigin.LEARNED, 0.5)
-    assert tau.expected_flips([0.0, 0.5, None, 50.0]) == pytest.approx(0.5 + 0.15865525393145707)
-    assert Tau(0.1, TauOrigin.LEARNED, 0.0).expected_flips([0.0, 1.0]) == 0.0
     assert Tau(0.1, TauOrigin.ASSUMED).expected_flips([0.0]) is None
     assert tau.expected_flips([None]) is None
+    assert tau.expected_flips([0.0, 0.5, None, 50.0]) == pytest.approx(0.5 + 0.15865525393145707)
+    assert Tau(0.1, TauOrigin.LEARNED, 0.0).expected_flips([0.0, 1.0]) == 0.0
+    # As large over all, and at a quarter of the positions alone: there it is twice as large.
+    seldom = Tau(0.1, TauOrigin.LEARNED, 0.25, 0.25)
+    assert seldom.expected_flips([0.0, 0.5]) == pytest.approx(0.25 * (0.5 + 0.15865525393145707))
+
+
+def test_how_often_two_arms_differ_at_all_is_learned():
+    learned = threshold(taught(seen(shifts=[0.0] * 149 + [1e-6] + [0.25, -0.25] * 25)))
+    assert learned.moved == pytest.approx(0.25)
+    assert learned.scale == pytest.approx(0.125, rel=0.05)
+    assert threshold(taught(seen(shifts=[0.1] * 199))).moved == 1.0

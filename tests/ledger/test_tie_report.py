@@ -68,7 +68,7 @@ def test_blocks_of_the_report(report):
     assert own["noise"] == {"n": 40 * LENGTH, "flips": 10, "conversations": 40}
     assert own["s_nats"] == pytest.approx(((10 * 0.09 + (40 * LENGTH - 10) * 1e-4) / (40 * LENGTH)) ** 0.5)
     assert own["interval"][0] > 0
-    assert "tails" in noise
+    assert noise["tails"]["n"] == 40 * LENGTH
     assert "tails" not in own
     assert "expected_flips" not in candidate["modes"]["free"]
 
@@ -84,13 +84,15 @@ def test_sentences(report):
         one.startswith("forced: floor flips 10 times in 1,000 positions where its own noise gives ") for one in said
     )
     (candidate,) = [one for one in said if one.startswith("forced: other flips 40 times in 1,000 positions")]
-    assert (
-        ": more than noise like the control's makes, and more than its own: its own (0.0051 nat, the control's 0.0"
-        in candidate
-    )
+    assert ": more than noise like the control's makes, and more than its own does (20, at 0.0051 nat)." in candidate
     own = report["shadows"][1]["modes"]["forced"]["expected_flips"]
     own["own_noise"] |= {"interval": [-3.0, 2.0]}
-    assert any(one.endswith(" makes 20: noisier, and no sign of another fault.") for one in sentences(report))
+    assert any(
+        one.endswith("; its own accounts for them (20, at 0.0051 nat): no sign of another fault.")
+        for one in sentences(report)
+    )
+    own["own_noise"] |= {"interval": [-3.0, -2.0]}
+    assert any("is not normal, for then there would be more (20" in one for one in sentences(report))
     for edges, words in (
         ([-3.0, 3.0], "no sign of a fault beyond noise."),
         ([-9.0, -1.0], "less than noise like the control's makes."),
@@ -140,3 +142,20 @@ def test_another_primarys_control_is_no_measure(store, make):
     store.settle([make.compared(one) for one in other + records])
     report = build_report(CONFIG, store, command="test", now=0.0)
     assert "observed" not in report["shadows"][1]["modes"]["forced"].get("expected_flips", {})
+
+
+def test_what_is_said_of_the_controls_noise(report):
+    noise = report["shadows"][0]["modes"]["forced"]["expected_flips"]
+    for says, edges, words in (
+        ("normal", [-1.0, 1.0], ")."),
+        ("heavier", [-1.0, 1.0], "). Its noise has heavier tails than the normal."),
+        (
+            "heavier",
+            [-9.0, -1.0],
+            "). Its noise has heavier tails than the normal; normal noise of that size would give 30.",
+        ),
+        ("normal", [-9.0, -1.0], "); normal noise of that size would give 30."),
+    ):
+        noise["tails"] = {"says": says}
+        noise["normal"] = {"expected": 30.0, "interval": edges}
+        assert any(one.startswith("forced: floor") and one.endswith(words) for one in sentences(report)), words
