@@ -83,7 +83,7 @@ def test_noise_is_recovered_and_flips_are_those_it_makes(seeds, size, until_firs
 def test_the_interval_of_the_excess_covers_nothing_where_there_is_nothing(seeds, until_first):
     covered = runs = 0
     for seed in seeds:
-        for run in range(20):
+        for run in range(8):
             for block in pair(1000 * seed + run, 24, normal(0.05), normal(0.05), until_first=until_first)[:2]:
                 low, high = block["interval"]
                 covered, runs = covered + (low <= 0.0 <= high), runs + 1
@@ -247,7 +247,7 @@ def test_whole_comparisons_of_noisy_arms(make, tau, seeds, mode):
     """Gaussian noise of size s on every logit: gaps shift by s times the root of 2."""
     size = 0.1
     for seed in seeds:
-        prompts = asked(seed, 60)
+        prompts = asked(seed, 40)
         keys = [str(prompt) for prompt in prompts]
         primary = make.engine()
         floor = gather(mode(make, tau, primary, make.noisy(size, f"control{seed}"), prompts), keys)
