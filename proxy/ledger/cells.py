@@ -117,6 +117,18 @@ def hazard(value: str, interval: str) -> Cell:
     return cell
 
 
+def expected(numbers: Numbers) -> str:
+    """Return how many flips noise like the control's makes: of all positions, else of those compared since it was learned."""
+    found = numbers.get("expected_flips") or {}
+    return number(found.get("expected", found.get("sum")))
+
+
+def beyond_noise(numbers: Numbers) -> str:
+    """Return how many flips are beyond those, with the interval."""
+    found = numbers.get("expected_flips") or {}
+    return number(found["excess"]) + within(found.get("interval")) if "excess" in found else ABSENT
+
+
 def correlation(numbers: Numbers) -> str:
     """Return the correlation to five places: what is not 1 must not look like it."""
     value = numbers.get("correlation")

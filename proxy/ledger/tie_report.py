@@ -103,7 +103,7 @@ def _rule(name: str, policy: Numbers) -> str:
         "lowest": "its rule is the lowest id",
         "highest": "its rule is the highest id",
         "mixed": "it has no rule by id",
-    }.get(policy["rule"], "too few to name a rule")
+    }.get(policy["rule"], "too few conversations to call that a rule")
     if policy["rule"] == "highest" and not policy["of_three_or_more"]:
         rule += ", or the other of two: no tie was of three"
     return f"{said} ({beside}): {rule}."

@@ -84,3 +84,15 @@ def test_a_sample_of_positions_says_of_how_many():
     assert cells.positions({"tokens_compared": 453, "positions": {"scored": 453, "of": 1346}}) == "453 of 1,346"
     assert cells.positions({"tokens_compared": 453, "positions": {"scored": 453, "of": 453}}) == "453"
     assert cells.positions({"tokens_compared": 453}) == "453"
+
+
+def test_flips_beyond_noise_have_their_interval():
+    assert (cells.expected({}), cells.beyond_noise({})) == (cells.ABSENT, cells.ABSENT)
+    assert (cells.expected({"expected_flips": {"sum": 7.4}}), cells.beyond_noise({"expected_flips": {"sum": 7.4}})) == (
+        "7.4",
+        cells.ABSENT,
+    )
+    found = {"expected_flips": {"sum": 1.0, "expected": 7.4, "excess": 1.6, "interval": [-4.0, 7.25]}}
+    assert (cells.expected(found), cells.beyond_noise(found)) == ("7.4", "1.6 (95 %: -4 to 7.25)")
+    del found["expected_flips"]["interval"]
+    assert cells.beyond_noise(found) == "1.6"
