@@ -1,12 +1,13 @@
 """``python -m tests.bench.publish``: write the last table (build/bench/table.json) into RESULTS.md, and what matters most of it into the README.
 
-House rules. Shows what was measured, whole and in the words of the table; leaves nothing out of RESULTS.md.
+House rules. Shows what was measured, whole and in the words of the table; leaves nothing out of RESULTS.md, where rows that were measured apart have a part of their own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,20 @@ def results_of(table: dict[str, Any]) -> list[Result]:
     ]
 
 
-def page(table: dict[str, Any]) -> str:
-    """The whole of RESULTS.md."""
+def page(table: dict[str, Any], before: str = "") -> str:
+    """The whole of RESULTS.md; of what stood there ``before``, the parts of other rows stay."""
+    rows = _rows(table["where"]["command"])
+    others = [part for part in re.split(r"(?m)^(?=# What )", before) if part and _rows(part) != rows]
+    return "\n".join([part.rstrip() + "\n" for part in (*others, _part(table))])
+
+
+def _rows(command: str) -> str:
+    """Which rows were asked for: "" for every one."""
+    said = re.search(r"--rows[ =](\S+)", command)
+    return said[1] if said else ""
+
+
+def _part(table: dict[str, Any]) -> str:
     where = table["where"]
     return (
         f"# What `{where['command']}` measured\n\n"
@@ -71,9 +84,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.publish", description=__doc__)
     parser.add_argument("table", type=Path, nargs="?", default=ROOT / "build" / "bench" / "table.json")
     table = json.loads(parser.parse_args().table.read_text())
-    (Path(__file__).parent / "RESULTS.md").write_text(page(table))
-    readme = ROOT / "README.md"
-    readme.write_text(into(readme.read_text(), table))
+    results = Path(__file__).parent / "RESULTS.md"
+    results.write_text(page(table, results.read_text() if results.exists() else ""))
+    if any(one.goal in _HEADLINES for one in results_of(table)):
+        readme = ROOT / "README.md"
+        readme.write_text(into(readme.read_text(), table))
     return 0
 
 

@@ -105,3 +105,17 @@ def test_what_was_measured_is_published_as_it_was() -> None:
     assert publish.into(written, table) == written
     with pytest.raises(ValueError, match="no lines"):
         publish.into("# Head\n", table)
+
+
+def test_rows_measured_apart_leave_the_others_where_they_are() -> None:
+    first = json.loads(as_json([Result(1, "CPU / nginx", "<= 1", Verdict.MET, figure="0.5")]))
+    first["where"]["command"] = "python -m tests.bench --rows cpu,off --pairs 9"
+    second = json.loads(as_json([Result(12, "tokens", ">= 1", Verdict.MET, figure="7")]))
+    second["where"]["command"] = "python -m tests.bench --rows tokens"
+    again = json.loads(as_json([Result(12, "tokens", ">= 1", Verdict.NOT_MET, figure="0")]))
+    again["where"]["command"] = "python -m tests.bench --rows tokens --pairs 3"
+    both = publish.page(second, publish.page(first))
+    assert (both.count("# What "), "| CPU / nginx |" in both, "| tokens | >= 1 | 7 |" in both) == (2, True, True)
+    newer = publish.page(again, both)
+    assert (newer.count("# What "), "| CPU / nginx |" in newer, "| 7 |" in newer) == (2, True, False)
+    assert publish.page(again, newer) == newer

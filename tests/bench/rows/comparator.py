@@ -79,7 +79,7 @@ def _rate(sample: Sample) -> float:
 
 
 def saturated(stand: Stand) -> Iterator[Result]:
-    """Goal 13: the judge on the same core, asked for more comparisons than it can make, beside one that is stopped."""
+    """Goal 13: the judge on the same core, asked for more comparisons than it can make, beside one that mirrors as much and compares nothing."""
     body = request(1024, logprobs=True, top_logprobs=20)
     work = Work(body, connections=16, seconds=stand.seconds, rate=600)
     starts = [parhelion.saturated, parhelion.comparator_off]
