@@ -49,7 +49,7 @@ def page(table: dict[str, Any], before: str = "") -> str:
 
 def _rows(command: str) -> str:
     """Which rows were asked for: "" for every one."""
-    said = re.search(r"--rows[ =](\S+)", command)
+    said = re.search(r"--rows[ =]([^\s`]+)", command)
     return said[1] if said else ""
 
 
