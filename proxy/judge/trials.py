@@ -99,7 +99,8 @@ class Trials:
         candidate = _sights(by_arm.get(pair.candidate.arm.name, ()), own_prompt=control is None)
         if control is None:
             return trial.trial(candidate)
-        return trial.trial(candidate, _sights(by_arm.get(control.arm.name, ()), own_prompt=True))
+        # The control renders the prompt for all: where that is another one, forced mode tells nothing of either arm, and free mode of each.
+        return trial.trial(candidate, _sights(by_arm.get(control.arm.name, ()), own_prompt=False))
 
     def scopes(self) -> dict[str, Scope]:
         """Of which stacks a result would be now, by candidate."""

@@ -68,6 +68,12 @@ def test_a_shadow_started_again_with_another_dtype_splits_the_comparisons(tmp_pa
     assert earlier["footprint_ids"]["shadow"] == change["footprint_ids"]["before"]
     assert cand["footprint_ids"]["shadow"] == change["footprint_ids"]["after"]
     check_apart(tmp_path / "records.db", cand, earlier)
+    verdict = cand["verdict"]
+    assert verdict["footprint_ids"]["shadow"] == change["footprint_ids"]["after"]
+    (before_it,) = verdict["earlier"]
+    assert before_it["footprint_ids"]["shadow"] == change["footprint_ids"]["before"]
+    # One prompt on one day: one conversation of each pair.
+    assert [one["conversations"] + one["tally"]["missing"] for one in (verdict, before_it)] == [1, 1]
 
 
 def test_a_primary_that_nobody_saw_away_is_found_out_about_and_what_may_be_of_either_is_left_out(

@@ -62,6 +62,25 @@ def test_the_candidate_differs_as_measured(demo: tuple[dict[str, Any], Path, str
     assert forced["requests"] >= REQUESTS - 3  # a sampled text with half a character in it is not canonical
 
 
+def test_the_control_is_quiet_and_the_candidate_is_judged_with_evidence(
+    demo: tuple[dict[str, Any], Path, str],
+) -> None:
+    control, judged = ({one["name"]: one for one in demo[0]["shadows"]}[name] for name in ("control", "f32"))
+    assert "verdict" not in control
+    verdict = judged["verdict"]
+    tally = verdict["tally"]
+    assert (tally["better"], tally["both"]) == (0, 0)
+    assert verdict["floor"] == "control"
+    assert verdict["coverage"] == 1.0
+    assert 20 <= verdict["conversations"] <= arm(demo[0], "f32", "free")["requests"]
+    # Some 40 % of its replies have a genuine flip (measured): beyond 1 point of margin that takes some 26 conversations.
+    assert tally["worse"] >= 5
+    assert verdict["bad_by"] == [{"by": "genuine_flip", "candidate": tally["worse"], "control": 0}]
+    assert verdict["log_e_fail"] > 2 > 0 > verdict["log_e_pass"]
+    assert verdict["state"] == "FAIL" or 0 < verdict["conversations_needed"] < 60
+    assert f"f32: {verdict['state']} after {verdict['conversations']} conversations" in " ".join(demo[2].split())
+
+
 def test_every_request_is_in_exactly_one_counter(demo: tuple[dict[str, Any], Path, str]) -> None:
     assert demo[0]["requests"]["sampled"] == demo[0]["requests"]["received"] == REQUESTS
     for shadow in ("f32", "control"):
