@@ -31,6 +31,8 @@ _BF16_STEP, _ENOUGH_ROWS = 2.0**-5, 200
 _TIES_OF_ROUNDING = 1e-3
 
 Summary = dict[str, Any]
+#: Prompt, hash of the output before, tied ids.
+Again = tuple[str, bytes, tuple[int, ...]]
 
 
 class Seen(NamedTuple):
@@ -49,7 +51,7 @@ class Picked(NamedTuple):
     size: int
     conversation: str
     prompt: str
-    again: tuple[str, bytes, tuple[int, ...]] | None
+    again: Again | None
     alone: bool
 
 
@@ -81,7 +83,7 @@ def picked(seen: Seen, arm: str) -> Iterator[Picked]:
                     yield Picked(tie.pick, tie.size, conversation, prompt, again, load == 0)
 
 
-def _again(prompt: str, ids: Sequence[int | None], tie: Tie) -> tuple[str, bytes, tuple[int, ...]] | None:
+def _again(prompt: str, ids: Sequence[int | None], tie: Tie) -> Again | None:
     before = [number for number in ids[: tie.index] if number is not None]
     if not tie.ids or len(before) < tie.index:
         return None
@@ -140,7 +142,7 @@ def repeats(picks: Sequence[Picked]) -> Summary:
     Of ``ties`` seen more than once, each adds its ``repeats`` (times it was seen less one) with the chance that two of its picks agree; the interval counts all of one prompt
     as one.
     """
-    times: dict[tuple[str, bytes, tuple[int, ...]], Counter[Pick]] = {}
+    times: dict[Again, Counter[Pick]] = {}
     for one in picks:
         if one.again is not None:
             times.setdefault(one.again, Counter())[one.pick] += 1
@@ -173,16 +175,16 @@ def batch_mates(picks: Sequence[Picked]) -> Summary:
     What ran is what this proxy had sent to the primary and not yet had back: other clients of the engine are not seen.
     """
     first: dict[str, Picked] = {}
-    pairs: dict[str, list[Picked]] = {}
-    repeated: dict[str, tuple[str, bytes, tuple[int, ...]]] = {}
+    pairs: dict[Again, list[Picked]] = {}
+    repeated: dict[str, Again] = {}
     for one in picks:
         if one.conversation:
             first.setdefault(one.conversation, one)
         if one.again is not None:
-            pairs.setdefault(repr(one.again), []).append(one)
-            if len(pairs[repr(one.again)]) > 1:
+            pairs.setdefault(one.again, []).append(one)
+            if len(pairs[one.again]) > 1:
                 repeated.setdefault(one.prompt, one.again)
-    two = [pairs[repr(again)][:2] for again in repeated.values()]
+    two = [pairs[again][:2] for again in repeated.values()]
     return {
         "picks": _two_by_two([(one.alone, one.pick is Pick.LOWEST) for one in first.values()], "lowest"),
         "repeats": _two_by_two([(a.alone and b.alone, a.pick is b.pick) for a, b in two], "agreed"),

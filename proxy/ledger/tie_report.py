@@ -14,7 +14,7 @@ from proxy.compare.expected_flips import summarise_expected
 from proxy.compare.flip_gaps import gather
 from proxy.compare.summary import summarise_ties
 from proxy.compare.tie_policy import Seen, agrees, summarise_policy
-from proxy.ledger.cells import Numbers, number, within
+from proxy.ledger.cells import Numbers, number, times, within
 from proxy.ledger.inert import inert
 from proxy.ledger.segments import Gathered
 
@@ -146,10 +146,12 @@ def _noise(one: Numbers, mode: str, numbers: Numbers) -> str:
     if "observed" not in found:
         return ""
     name, control = inert(one["name"], 60), one["role"] == "control"
+    if control and not found["observed"] and not found["expected"]:
+        return ""  # the report begins with that
     verb = "parts" if mode == Mode.FREE.value else "flips"
     whose = "its own noise gives" if control else "the control's noise gives"
     said = (
-        f"{mode}: {name} {verb} {found['observed']:,} times in {found['n']:,} positions where {whose} {number(found['expected'])}: "
+        f"{mode}: {name} {verb} {times(found['observed'])} in {found['n']:,} positions where {whose} {number(found['expected'])}: "
         f"an excess of {number(found['excess'])}{within(found.get('interval'))}"
     )
     if control:

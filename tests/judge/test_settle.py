@@ -38,6 +38,10 @@ def test_requests_that_ask_the_same_share_a_key_that_tells_nothing_without_the_s
     said = {"messages": [{"role": "user", "content": "Hi"}], "temperature": 0}
     alike = keys(said, said | {"stream": True, "user": "me", "max_tokens": 9, "top_logprobs": 5}, said | {"seed": None})
     assert len(alike) == 1
+    one = asked(Endpoint.CHAT, "/v1/chat/completions", {"model": "m"} | said)
+    settled = settlement(exchange(1), one, None, Outcome("a", "candidate", Mode.FREE, incomparable="sampled"), CONTEXT)
+    assert settled.record is not None
+    assert settled.record.prompt == prompt(one, CONTEXT.policy.salt)
     others = ({"temperature": 1}, {"tools": [{}]}, {"model": "other"}, {"frequency_penalty": 1}, {"messages": []})
     assert len(keys(said, *(said | one for one in others))) == 1 + len(others)
     assert keys(said, salt=b"other").isdisjoint(alike)

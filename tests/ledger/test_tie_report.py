@@ -159,3 +159,11 @@ def test_what_is_said_of_the_controls_noise(report):
         noise["tails"] = {"says": says}
         noise["normal"] = {"expected": 30.0, "interval": edges}
         assert any(one.startswith("forced: floor") and one.endswith(words) for one in sentences(report)), words
+
+
+def test_a_silent_control_is_not_said_twice(report):
+    noise = report["shadows"][0]["modes"]["forced"]["expected_flips"]
+    noise |= {"observed": 1}
+    assert any(one.startswith("forced: floor flips once in 1,000 positions") for one in sentences(report))
+    noise |= {"observed": 0, "expected": 0.0}
+    assert not any(one.startswith("forced: floor") for one in sentences(report))
