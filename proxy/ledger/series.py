@@ -1,13 +1,13 @@
 """The judge's numbers while it lives: counters, gauges and histograms in plain tables that are written down once a second.
 
-House rules. Only declared metrics, only their declared labels. One bisect a value, no lock: one thread owns a table.
+House rules. Only declared metrics, only their declared labels. Two bisects a bucket that is met, no lock: one thread owns a table.
 A snapshot is complete (another process renders it) and can be resumed, so that a judge's restart never takes a sum back. Times are
 handed in.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 import msgspec
@@ -98,15 +98,16 @@ class Series:
         found = series.get(labels)
         if found is None:
             found = series[labels] = Histogram([0] * (len(edges) + 1), 0.0, {})
-        known = [value for value in values if value is not None]
-        buckets = [bisect_left(edges, value) for value in known]
-        counts = found.counts
-        for bucket in buckets:
-            counts[bucket] += 1
+        known = sorted([value for value in values if value is not None])
         found.sum += sum(known)
-        if record:
-            for bucket, value in dict(zip(buckets, known, strict=True)).items():  # the last in each
-                found.exemplars[bucket] = Exemplar(record, value, now)
+        start = 0
+        while start < len(known):  # a bucket at a time, for many values share one
+            bucket = bisect_left(edges, known[start])
+            end = bisect_right(known, edges[bucket], start) if bucket < len(edges) else len(known)
+            found.counts[bucket] += end - start
+            if record:
+                found.exemplars[bucket] = Exemplar(record, known[end - 1], now)
+            start = end
 
     def snapshot(self, now: float) -> bytes:
         """Everything as bytes."""

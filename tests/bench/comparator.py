@@ -35,6 +35,7 @@ from proxy.judge.arm import Arm
 from proxy.judge.case import Got, Mirrored, ShadowArm
 from proxy.judge.desk import Desk
 from proxy.judge.examine import Examiner
+from proxy.judge.floors import FloorBook
 from proxy.judge.noise import NoiseBook
 from proxy.judge.request import read_request
 from proxy.judge.settle import Policy
@@ -87,7 +88,7 @@ class Judge:
         arms = {name: _arm(name, case.mode) for name in ("primary", "c")}
         shadow = ShadowArm(arms["c"], "candidate", (Mode.FREE,), {}, 20)
         policy = Policy("hash", b"salt")
-        self._noise, self._metrics = NoiseBook(None), JudgeMetrics(self._config)
+        self._noise, self._floors, self._metrics = NoiseBook(None), FloorBook(), JudgeMetrics(self._config)
         examiner = Examiner(arms["primary"], (shadow,), policy, rescore=False, capture_bytes=1 << 23, noise=self._noise)
         self._desk = Desk(self._config, examiner)
         self._mirrored = _mirrored(case)
@@ -102,10 +103,11 @@ class Judge:
         return [self._encoder.encode(one.record) for one in done.settlements]
 
     def learned(self) -> None:
-        """Metrics, and the noise of the arms."""
+        """Metrics, and the noise and floors of the arms."""
         for one in self.done.settlements:
             assert one.record is not None
             self._metrics.observe_comparison(one.record)
+            self._floors.take(one.record)
             self._noise.learn("m", one.record.comparison, control=False)
 
     def stored(self) -> None:
