@@ -15,18 +15,13 @@ from proxy.ledger.inert import inert
 
 #: So many named slices are told, strongest first; all are in the JSON.
 _MOST = 8
-_BEGINS = {
-    "first_difference": "its replies begin to differ at token",
-    "genuine_flip": "genuine flips begin at token",
-    "logprob_error": "its logprobs are off from token",
-}
+_BEGINS = {"first_difference": "differences", "genuine_flip": "genuine flips", "logprob_error": "logprob errors"}
 #: Where a block of positions has the rate of each kind, and in what.
 _RATES = {
     "first_difference": ("hazard_per_1000_tokens", "differences per 1,000 tokens"),
     "genuine_flip": ("genuine_flips_per_1000", "genuine flips per 1,000 tokens"),
     "logprob_error": ("error_nats", "mean logprob error in nats"),
 }
-_FASTER = {"first_difference": "differences", "genuine_flip": "genuine flips"}
 _YES_NO = {
     "tools": ("the request offers tools", "the request offers no tools"),
     "stream": ("the reply is streamed", "the reply is not streamed"),
@@ -63,11 +58,12 @@ def _onset(found: Numbers | None, blocks: Sequence[Numbers]) -> list[str]:
     evidence = f"log e {_evidence(found['log_e'])}"
     if found["floor"] == "assumed":
         counts = f"{found['events_from']:,} from there on, {found['events_before']:,} before"
-        line = f"{_FASTER[found['by']]} come faster from token {place} on: {counts} ({evidence}; no control says whether they do on any stack)"
+        line = f"{_BEGINS[found['by']]} come faster from token {place} on: {counts} ({evidence}; no control says whether they do on any stack)"
     else:
         counts = f"{found['candidate_only']:,} conversations against the control's {found['control_only']:,}"
-        on = " on" if found["by"] == "logprob_error" else ""
-        line = f"{_BEGINS[found['by']]} {place}{on}: {counts} from there on ({evidence})"
+        line = (
+            f"{_BEGINS[found['by']]} beyond the noise floor begin at token {place}: {counts} from there on ({evidence})"
+        )
     return [line, *_along(found["by"], blocks)]
 
 

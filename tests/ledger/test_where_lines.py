@@ -23,10 +23,12 @@ def slice_(dimension="tools", value="yes", *, named=True, **fields):
 
 def test_where_it_begins_is_said_in_words():
     assert where_lines(shadow(onset(), onset("logprob_error", between=[250, 256]))) == [
-        "its replies begin to differ at token 256: 1,041 conversations against the control's 2 from there on (log e 14.2)",
-        "its logprobs are off from token 256 (likeliest; between 250 and 256) on: 1,041 conversations against the control's 2 from there on (log e 14.2)",
+        "differences beyond the noise floor begin at token 256: 1,041 conversations against the control's 2 from there on (log e 14.2)",
+        "logprob errors beyond the noise floor begin at token 256 (likeliest; between 250 and 256): 1,041 conversations against the control's 2 from there on (log e 14.2)",
     ]
-    assert where_lines(shadow(forced=onset("genuine_flip")))[0].startswith("genuine flips begin at token 256: ")
+    assert where_lines(shadow(forced=onset("genuine_flip")))[0].startswith(
+        "genuine flips beyond the noise floor begin at token 256: "
+    )
 
 
 def test_the_rates_along_the_reply_stand_below():
