@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import hypot, log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
@@ -26,6 +26,7 @@ __all__ = [
     "Seen",
     "bound",
     "compared",
+    "gathered",
     "intervals",
     "per_thousand",
     "rates",
@@ -92,7 +93,7 @@ def per_thousand(events: float, exposed: float) -> float | None:
 
 def intervals(arm: Iterable[Exposure], control: Iterable[Exposure] = ()) -> Intervals:
     """Return the intervals of an arm and, where the control has exposure, of the floor and of the excess over it (see ``compared``)."""
-    return compared(_gathered(arm), _gathered(control))
+    return compared(gathered(arm), gathered(control))
 
 
 def compared(own: Seen, floor: Seen) -> Intervals:
@@ -109,7 +110,7 @@ def compared(own: Seen, floor: Seen) -> Intervals:
     return Intervals(alone, _edges(floor, theirs, 1.0 - CONFIDENCE), _excess((own, ours), (floor, theirs)))
 
 
-def rates(own: Seen, floor: Seen, *, resampled: bool) -> dict[str, float | list[float]]:
+def rates(own: Seen, floor: Seen, *, resampled: bool) -> dict[str, Any]:
     """Return events per 1,000: ``raw``, ``floor``, ``excess``, and their intervals where conversations are known (``resampled``), JSON-ready.
 
     ``raw_interval``, ``floor_interval``, and ``interval`` of the excess, or of the raw rate without a control. Empty without exposure.
@@ -117,7 +118,7 @@ def rates(own: Seen, floor: Seen, *, resampled: bool) -> dict[str, float | list[
     raw, base = per_thousand(own.events, own.exposed), per_thousand(floor.events, floor.exposed)
     if raw is None:
         return {}
-    found: dict[str, float | list[float]] = {"raw": raw}
+    found: dict[str, Any] = {"raw": raw}
     if base is not None:
         found |= {"floor": base, "excess": raw - base}
     if resampled:
@@ -136,14 +137,15 @@ def bound(arm: Iterable[Exposure], miss: float = 1.0 - CONFIDENCE) -> float | No
     all right?", JAMA 249, 1743-1745). A conversation that parts does so in each of its streams at the worst, so the expected
     events are at most 3 times the streams of the largest conversation, and never more than all streams. None without exposure.
     """
-    return _bound(_gathered(arm), miss)
+    return _bound(gathered(arm), miss)
 
 
 def _bound(arm: Seen, miss: float) -> float | None:
     return per_thousand(min(log(1.0 / miss) * arm.most_streams, arm.streams), arm.exposed)
 
 
-def _gathered(exposures: Iterable[Exposure]) -> Seen:
+def gathered(exposures: Iterable[Exposure]) -> Seen:
+    """Add exposures up, by conversation first."""
     found: dict[str, _Sum] = {}
     for exposure in exposures:
         if exposure.exposed:

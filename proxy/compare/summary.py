@@ -15,7 +15,7 @@ from typing import Any
 
 from proxy.compare import distance
 from proxy.compare.comparison import ChoiceComparison, Comparison, FlipClass, Mode, Pick
-from proxy.compare.hazard import Exposure, intervals, per_thousand
+from proxy.compare.hazard import Exposure, gathered, rates
 from proxy.compare.quantile import distribution, quantile
 from proxy.compare.summary_outputs import summarise_outputs
 
@@ -264,23 +264,6 @@ def _hazard(
     control: Sequence[Comparison],
     control_conversations: Sequence[str] | None,
 ) -> Summary:
-    own = _exposures(comparisons, conversations or [""] * len(comparisons))
-    floor = _exposures(control, control_conversations or [""] * len(control))
-    raw = per_thousand(sum(one.events for one in own), sum(one.exposed for one in own))
-    if raw is None:
-        return {}
-    hazard: Summary = {"raw": raw}
-    base = per_thousand(sum(one.events for one in floor), sum(one.exposed for one in floor))
-    if base is not None:
-        hazard |= {"floor": base, "excess": raw - base}
-    if not conversations or not (base is None or control_conversations):
-        return hazard
-    found = intervals(own, floor if base is not None else ())
-    for name, edges in (
-        ("raw_interval", found.own),
-        ("floor_interval", found.floor),
-        ("interval", found.own if base is None else found.excess),
-    ):
-        if edges is not None:
-            hazard[name] = list(edges)
-    return hazard
+    own = gathered(_exposures(comparisons, conversations or [""] * len(comparisons)))
+    floor = gathered(_exposures(control, control_conversations or [""] * len(control)))
+    return rates(own, floor, resampled=bool(conversations and (not floor.exposed or control_conversations)))
