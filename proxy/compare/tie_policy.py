@@ -1,4 +1,4 @@
-"""How an arm breaks exact ties: by which rule, whether it does the same again, whether that hangs on what else runs, and how often there is anything to break.
+"""How an arm breaks exact ties: by which rule, whether it does the same again, and whether that hangs on what else runs.
 
 Of two tied tokens the highest id is merely the other one; sets of three and more tell rules apart, and their number stands beside each share.
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from math import lgamma, log, sqrt
 from typing import Any, NamedTuple
 
-from proxy.compare.comparison import ChoiceComparison, Comparison, Pick, Tie
-from proxy.compare.hazard import Edges, Exposure, intervals
-from proxy.compare.near_tie import Noise, learn_gaps, logit_step
+from proxy.compare.comparison import Comparison, Pick, Tie
+from proxy.compare.hazard import Edges
+from proxy.compare.tie_exposure import Seen, exposure, logits
 
 #: A rule is named when its share is above this for certain, and "mixed" when no rule's can be.
 RULE = 0.9
@@ -25,23 +25,10 @@ RULE = 0.9
 ENOUGH_EVIDENCE = log(100.0)
 
 _Z = 1.959964
-#: Coarser steps are those of bf16 at logits of 4 and more; fp16's are finer up to 64. Gaps without a grid: so many rows make it certain.
-_BF16_STEP, _ENOUGH_ROWS = 2.0**-5, 200
-#: Float32 logits tie at less than one position in a hundred thousand.
-_TIES_OF_ROUNDING = 1e-3
 
 Summary = dict[str, Any]
 #: Prompt, hash of the output before, tied ids.
 Again = tuple[str, bytes, tuple[int, ...]]
-
-
-class Seen(NamedTuple):
-    """Comparisons of one mode with what is known of each: conversation and prompt ("" unknown), how many other requests ran when it was sent."""
-
-    comparisons: Sequence[Comparison] = ()
-    conversations: Sequence[str] = ()
-    prompts: Sequence[str] = ()
-    loads: Sequence[int] = ()
 
 
 class Picked(NamedTuple):
@@ -58,17 +45,30 @@ class Picked(NamedTuple):
 def summarise_policy(primary: Seen, shadow_exposure: Seen, free: Seen) -> Summary:
     """Summarise both arms' ties; ``primary`` and ``shadow_exposure`` are the mode that looked at more of the arm's positions (see ``summarise_ties``).
 
-    ``policy``, ``repeats``: by arm, the shadow's from ``free``, where it chose. ``batch_mates``: the primary's. ``exposure``, ``logits``: by arm.
+    ``mismatches``: see there. ``policy``, ``repeats``: by arm, the shadow's from ``free``, where it chose. ``batch_mates``: the primary's. ``exposure``, ``logits``: by arm.
     """
     picks = {"primary": list(picked(primary, "primary")), "shadow": list(picked(free, "shadow"))}
     rows = {"primary": primary, "shadow": shadow_exposure}
     return {
+        "mismatches": mismatches(free.comparisons),
         "policy": {arm: policy(found) for arm, found in picks.items()},
         "repeats": {arm: repeats(found) for arm, found in picks.items()},
         "batch_mates": batch_mates(picks["primary"]),
         "exposure": {arm: exposure(seen, arm) for arm, seen in rows.items()},
         "logits": {arm: logits(seen, arm) for arm, seen in rows.items()},
     }
+
+
+def mismatches(comparisons: Iterable[Comparison]) -> Summary:
+    """Count tie-break mismatches, and those of them at which both arms see the same whole set of tied tokens: nothing but the rule differs there."""
+    found = [
+        [tie.ids for tie in choice.ties if tie.index == choice.first.index]
+        for one in comparisons
+        if one.incomparable is None
+        for choice in one.choices
+        if choice.first is not None and choice.first.tie_break_mismatch
+    ]
+    return {"n": len(found), "same_set": sum(len(ids) == 2 and ids[0] == ids[1] != () for ids in found)}
 
 
 def picked(seen: Seen, arm: str) -> Iterator[Picked]:
@@ -221,71 +221,3 @@ def log_evidence(one: tuple[int, int], other: tuple[int, int]) -> float:
 def _unknown_rate(hits: int, misses: int) -> float:
     """Return ln of Beta(hits + 1/2, misses + 1/2) / Beta(1/2, 1/2)."""
     return lgamma(hits + 0.5) + lgamma(misses + 0.5) - lgamma(hits + misses + 1.0) - 2.0 * lgamma(0.5)
-
-
-def exposure(seen: Seen, arm: str) -> Summary:
-    """Count exact ties at every position at which one would have shown; the interval of the share resamples conversations."""
-    found = [
-        (
-            conversation,
-            sum(tie.arm == arm for choice in one.choices for tie in choice.ties),
-            sum(gap is not None for choice in one.choices for gap in _gaps(arm, choice)),
-        )
-        for one, conversation in zip(seen.comparisons, seen.conversations, strict=True)
-        if one.incomparable is None
-    ]
-    ties, positions = sum(n for _, n, _ in found), sum(n for _, _, n in found)
-    if not positions:
-        return {"ties": ties, "positions": 0}
-    summary: Summary = {"ties": ties, "positions": positions, "share": ties / positions}
-    if all(key for key, _, _ in found):
-        # Each position may be a tie: where none was, the bound is that of conversations all of whose positions are.
-        edges = intervals([Exposure(key, n, places, places) for key, n, places in found]).own
-        summary["conversations"] = len({key for key, _, places in found if places})
-        if edges is not None:
-            summary["interval"] = [edge / 1000.0 for edge in edges]
-    return summary
-
-
-def _gaps(arm: str, choice: ChoiceComparison) -> Sequence[float | None]:
-    return choice.gaps if arm == "primary" else choice.shadow_gaps
-
-
-def logits(seen: Seen, arm: str) -> Summary:
-    """Say what number format an arm's logits seem to have, from the step that its gaps are multiples of (``step_nats``) and from its exact ties.
-
-    ``says``: ``bf16``, ``fp16`` (steps of that size), ``fp32`` (no steps, no more ties than chance), ``rounded`` (ties as of coarse numbers, without one step: values
-    cut to a few digits, or scaled); None with too few rows.
-    """
-    noise = Noise()
-    for one in seen.comparisons:
-        if one.incomparable is None:
-            for choice in one.choices:
-                learn_gaps(noise, _gaps(arm, choice))
-    step, ties = logit_step(noise), exposure(seen, arm)
-    says = None
-    if step is not None:
-        says = "bf16" if step >= _BF16_STEP else "fp16"
-    elif noise.rows >= _ENOUGH_ROWS:
-        low = ties.get("interval", [ties.get("share", 0.0)])[0]
-        says = "rounded" if low > _TIES_OF_ROUNDING else "fp32"
-    return {"says": says, "step_nats": step, "rows": noise.rows}
-
-
-def agrees(says: str | None, footprint: Mapping[str, Any]) -> bool | None:
-    """Say whether the logits are as the footprint has them (``logit_step``, else ``dtype``); None where either is unknown, or weights say nothing of them.
-
-    Weights of bf16 with logits of fp32 are a head that computes in fp32.
-    """
-    kinds = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32"}
-    stated = [str(footprint.get(name) or "").lower() for name in ("logit_step", "dtype")]
-    seen, weights = (kinds.get(one, one) for one in stated)
-    if says is None:
-        return None
-    if says == "rounded":
-        return False if (seen or weights) == "fp32" else None
-    if seen in kinds.values():
-        return says == seen
-    if weights not in kinds.values():
-        return None
-    return True if says == weights else None if says == "fp32" else False

@@ -13,7 +13,8 @@ from proxy.compare.comparison import Mode
 from proxy.compare.expected_flips import summarise_expected
 from proxy.compare.flip_gaps import gather
 from proxy.compare.summary import summarise_ties
-from proxy.compare.tie_policy import Seen, agrees, summarise_policy
+from proxy.compare.tie_exposure import Seen, agrees
+from proxy.compare.tie_policy import summarise_policy
 from proxy.ledger.cells import Numbers, number, times, within
 from proxy.ledger.inert import inert
 from proxy.ledger.segments import Gathered

@@ -138,6 +138,7 @@ def make() -> SimpleNamespace:
         engine=Engine,
         noisy=noisy,
         rounded=rounded,
+        bf16=bf16,
         log_softmax=log_softmax,
         prompts=tuple((number, number + 1) for number in range(20)),
         vocabulary=VOCABULARY,

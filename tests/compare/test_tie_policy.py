@@ -7,19 +7,16 @@ import random
 from collections.abc import Callable, Sequence
 
 import pytest
-from msgspec.structs import replace
 
 from proxy.compare.compare_free import compare_free
 from proxy.compare.comparison import Comparison, Pick, Source
+from proxy.compare.tie_exposure import Seen
 from proxy.compare.tie_policy import (
     ENOUGH_EVIDENCE,
-    Seen,
-    agrees,
     batch_mates,
-    exposure,
     independent,
     log_evidence,
-    logits,
+    mismatches,
     picked,
     policy,
     repeats,
@@ -93,6 +90,37 @@ def test_a_rule_that_always_does_the_same_does_so_again(make, tau):
     assert again["share"] == 1.0
     assert again["repeats"] == again["ties"] > 10
     assert repeats(list(picked(own._replace(prompts=[""] * 40), "shadow"))) == {"repeats": 0, "ties": 0}
+
+
+def test_mismatches_of_one_tied_set_are_of_the_rule_alone(make, tau):
+    def against(shadow):
+        return [
+            compare_free(
+                make.reply(make.rounded().greedy(prompt, LENGTH)),
+                make.reply(shadow.greedy(prompt, LENGTH)),
+                source=Source.REPLY,
+                tau=tau,
+                greedy=True,
+            )
+            for prompt in prompts(4, 30)
+        ]
+
+    found = against(make.rounded(highest=True))
+    parted = sum(one.outcome == "diverged" for one in found)
+    assert parted > 20
+    assert mismatches(found) == {"n": parted, "same_set": parted}
+
+    # One more token is tied for the shadow, lifted to the top wherever something is tied there already.
+    def lifted(prefix, logits):
+        best = max(logits)
+        if logits.count(best) < 2:
+            return logits
+        third = next(number for number, value in enumerate(logits) if value != best)
+        return [best if number == third else value for number, value in enumerate(logits)]
+
+    wider = make.engine(lambda prefix, logits: lifted(prefix, [make.bf16(x) for x in logits]), highest=True)
+    assert mismatches(against(wider)) == {"n": parted, "same_set": 0}
+    assert mismatches([]) == {"n": 0, "same_set": 0}
 
 
 def test_a_tie_is_the_same_only_after_the_same_output(make, tau):
@@ -178,38 +206,3 @@ def test_ties_of_one_conversation_count_as_one(make, tau):
     unknown = policy([one._replace(conversation="")] * 100)
     assert (unknown["rule"], unknown["lowest"]) == ("unknown", {"share": 1.0})
     assert policy([]) == {"rule": "unknown", "picks": 0}
-
-
-def test_formats_of_logits(make, tau):
-    asked = prompts(3, 20)
-    assert logits(seen(make, tau, lambda _: make.engine(), asked), "shadow")["says"] == "fp32"
-    assert logits(seen(make, tau, lambda _: make.engine(), asked[:2]), "shadow")["says"] is None
-    half = make.engine(lambda _prefix, logits: [round(x * 64) / 64 for x in logits])
-    assert logits(seen(make, tau, lambda _: half, asked), "primary")["says"] == "fp16"
-    own = seen(make, tau, lambda _: make.rounded(), asked)
-    coarse = [
-        replace(one, choices=tuple(replace(choice, gaps=tuple(0.3 * gap for gap in choice.gaps)) for choice in one.choices))
-        for one in own.comparisons
-    ]  # fmt: skip
-    scaled = own._replace(comparisons=coarse)
-    assert logits(scaled, "primary")["says"] == "rounded"
-    assert exposure(Seen(), "primary") == {"ties": 0, "positions": 0}
-
-
-@pytest.mark.parametrize(
-    ("says", "footprint", "expected"),
-    [
-        ("bf16", {"dtype": "bfloat16"}, True),
-        ("bf16", {"dtype": "fp32"}, False),
-        ("bf16", {"dtype": "bf16", "logit_step": "fp32"}, False),
-        ("fp32", {"dtype": "bf16"}, None),
-        ("fp32", {"dtype": "bf16", "logit_step": "bf16"}, False),
-        ("fp16", {"dtype": "q4_1"}, None),
-        ("rounded", {"dtype": "float32"}, False),
-        ("rounded", {"dtype": "bf16"}, None),
-        (None, {"dtype": "bf16"}, None),
-        ("bf16", {}, None),
-    ],
-)
-def test_what_ties_say_against_what_the_footprint_says(says, footprint, expected):
-    assert agrees(says, footprint) is expected
