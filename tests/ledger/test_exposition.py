@@ -22,6 +22,9 @@ from proxy.compare.comparison import (
     Validity,
     VectorComparison,
 )
+from proxy.compare.trial import Result
+from proxy.compare.verdict import Tally, Terms
+from proxy.compare.verdict import judge as judge_tally
 from proxy.config import Config, Shadow
 from proxy.counters import Counters, Slot
 from proxy.ledger import exposition, series, totals
@@ -32,6 +35,7 @@ from proxy.ledger.operation import Standing
 from proxy.ledger.reconcile import Arm
 from proxy.ledger.record import RequestFacts
 from proxy.ledger.store import Key
+from proxy.ledger.verdict_metrics import Known
 
 CONFIG = Config(
     shadows=(Shadow("candidate", "http://c"), Shadow("control", "http://d", role="control", modes=("free",)))
@@ -377,6 +381,8 @@ def test_every_declared_metric_is_set_by_something(tmp_path, make):
         [("control", "control", "free", "k3_nats", 0.1), ("candidate", "candidate", "free", "k3_nats", 0.1)]
     )
     metrics.mirror_lag(0.1)
+    metrics.verdict("candidate", Known(judge_tally(Tally(1, 2, 3, 4), Terms()), None, 0.5, {Result.WORSE: 1}))
+    metrics.drift_alarm("candidate")
     metrics.footprint("primary", {"engine": "vllm"})
     metrics.footprint("candidate", {"engine": "sglang"})
     metrics.footprint_changed("candidate", ["candidate"])
