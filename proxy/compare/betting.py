@@ -17,9 +17,13 @@ from math import exp, fsum, isqrt, lgamma, log, log1p
 from msgspec import Struct
 
 #: Bets of the grid, as shares of what would be ruin: evenly up to half of it, where the best bet lies once arms differ now and then, and some close to all of it, which
-#: halve the way to a verdict where they hardly ever do. Tried against other spacings (even, geometric, of the log odds) over base rates of 0 to 35 % and margins of
-#: half a point to five: within a tenth of the best where arms differ now and then, and over all of them together none did better.
-GRID = (*(step / 40 for step in range(1, 21)), 0.7, 0.85, 0.95, 0.98, 0.99)
+#: halve the way to a verdict where they hardly ever do.
+_GRID = (*(step / 40 for step in range(1, 21)), 0.7, 0.85, 0.95, 0.98, 0.99)
+#: ... and what is best if something rare is so many times more frequent than supposed: there a share of ruin of the size of the mean. Without these a rate of
+#: 2 % against one of 1 % took twenty times as long on unlucky days, or was never proved. Tried against other spacings (even, geometric, of the log odds) over base rates
+#: of 0 to 35 % and margins of a tenth of a point to five: within a tenth of the best almost everywhere.
+_TIMES_MORE = (0.25, 0.5, 1.0, 2.0)
+_ALL_BUT_RUIN = 0.99
 #: Halvings that find the end of an interval to 1e-7 of its range.
 _HALVINGS = 24
 _MOST = 1.0 - 1e-12  # against a mean of 1 there is no bet
@@ -77,8 +81,14 @@ def log_wealth(counted: Counted, mean: float, *, over: bool) -> float:
     The ruin of a bet is the share of it at which the worst value, 0 or 1, takes all.
     """
     ruin = 1.0 / mean if over else -1.0 / (1.0 - mean)
-    gains = [(count, value - mean) for value, count in counted if count]
-    return _log_mean([fsum(count * log1p(share * ruin * gain) for count, gain in gains) for share in GRID])
+    gains = [(count, (value - mean) * ruin) for value, count in counted if count]
+    return _log_mean([fsum(count * log1p(share * gain) for count, gain in gains) for share in bets(mean, over=over)])
+
+
+def bets(mean: float, *, over: bool) -> tuple[float, ...]:
+    """Return the grid against a mean, as shares of ruin; it depends on nothing else, so evidence is one of fixed bets."""
+    odds = mean / (1.0 - mean) if over else (1.0 - mean) / mean
+    return (*_GRID, *(min(_ALL_BUT_RUIN, times * odds) for times in _TIMES_MORE))
 
 
 def _log_mean(logs: list[float]) -> float:

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.compare.betting import GRID, Outcomes, above, below, interval, needed, worse_than_control
+from proxy.compare.betting import Outcomes, above, below, bets, interval, needed, worse_than_control
 
 COUNT = st.integers(0, 500)
 OUTCOMES = st.builds(Outcomes, COUNT, COUNT, COUNT)
 MEAN = st.floats(0.05, 0.95)
+SHARE = (
+    10.5 * 0.5 + 0.7 + 0.85 + 0.95 + 0.98 + 0.99 + 0.25 + 0.5 + 0.99 + 0.99
+) / 29  # of ruin, the mean bet against 1/2
 
 
 def paths(seed: int, shares: tuple[float, float, float], length: int, many: int) -> np.ndarray:
@@ -35,8 +38,8 @@ def test_nothing_seen_is_no_evidence() -> None:
 
 def test_one_bet_by_hand() -> None:
     # Against a mean of at most 1/2 a bet of a share s of ruin (2) multiplies by 1 + s for an outcome of 1, by 1 - s for one of 0.
-    assert above(Outcomes(worse=1), 0.5) == pytest.approx(log(1 + sum(GRID) / 25))
-    assert above(Outcomes(better=1), 0.5) == pytest.approx(log(1 - sum(GRID) / 25))
+    assert above(Outcomes(worse=1), 0.5) == pytest.approx(log(1 + SHARE))
+    assert above(Outcomes(better=1), 0.5) == pytest.approx(log(1 - SHARE))
     assert above(Outcomes(alike=7), 0.5) == 0.0
 
 
@@ -119,3 +122,23 @@ def test_a_forecast_is_what_it_takes_if_it_goes_on() -> None:
     assert below(reached, 0.505) == pytest.approx(bound, abs=0.02)
     assert needed(Outcomes(worse=100), 0.505, 0.01) == 0
     assert needed(Outcomes(alike=100, worse=1), 0.505, 0.01, most=1000) is None  # a mean on the bound decides nothing
+
+
+@given(st.floats(1e-6, 1 - 1e-6))
+def test_no_bet_is_ruin_and_both_sides_bet_alike(mean: float) -> None:
+    assert all(0 < share <= 0.99 for share in bets(mean, over=True))
+    assert bets(mean, over=True) == pytest.approx(bets(1 - mean, over=False), rel=1e-6)
+
+
+@given(OUTCOMES, st.floats(0.001, 0.998), st.floats(0.0001, 0.9))
+def test_a_larger_mean_has_less_against_it_from_above(outcomes: Outcomes, mean: float, more: float) -> None:
+    """What the halvings of an interval's end rest on."""
+    larger = mean + (0.999 - mean) * more
+    assert above(outcomes, larger) <= above(outcomes, mean) + 1e-9
+    assert below(outcomes, larger) >= below(outcomes, mean) - 1e-9
+
+
+def test_a_rare_thing_that_is_twice_as_frequent_is_proved() -> None:
+    """Bets of a share of ruin that is large beside the mean lose everything before they are right."""
+    assert above(Outcomes(worse=60, better=2940), 0.01) > log(100)
+    assert above(Outcomes(worse=45, better=19_955), 0.001) > log(100)

@@ -15,7 +15,7 @@ _PARTS = (
         false_alarms,
         (
             f"**False alarms**: on how many of 1,000 days of {false_alarms.LENGTH:,} conversations, looked at after every one, a verdict was ever said that is wrong (95 % interval). "
-            "A difference on the margin is the worst case; the ordinary z-test is for contrast."
+            "A difference on the margin is the worst case; the ordinary z-test is for contrast. Without a control the candidate's own share is held against the allowance, which stands as the margin."
         ),
     ),
     (

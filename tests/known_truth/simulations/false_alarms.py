@@ -18,6 +18,7 @@ _TWO_SIDED = f"either, by a two-sided z-test looked at every {_EVERY}"
 _ORDINARY = (f"FAIL, by a z-test looked at every {_EVERY}", _TWO_SIDED)
 #: Base rate of bad conversations, margin.
 _CASES = ((0.005, 0.01), (0.02, 0.01), (0.2, 0.05))
+_ALLOWANCE = 0.01
 
 
 class Wrong(NamedTuple):
@@ -33,16 +34,21 @@ def false_alarms(seed: int, many: int = 1000) -> Iterator[Wrong]:
     """Go through what is true and wrongly said of it: on the margin either verdict is wrong, inside it FAIL is, beyond it PASS."""
     rng = np.random.default_rng(seed)
     for base, margin in _CASES:
-        for difference, verdicts in ((margin, ("FAIL", "PASS", *_ORDINARY)), (0.0, ("FAIL",)), (2 * margin, ("PASS",))):
-            truth = Truth(base, difference, margin)
-            most: dict[str, list[Numbers]] = {said: [] for said in verdicts}
-            for begin in range(0, many, _BLOCK):
-                counts = days(rng, truth, min(_BLOCK, many - begin), LENGTH)
-                for said in verdicts:
-                    most[said].append(_most(counts, truth, said))
-            for said in verdicts:
-                found = np.concatenate(most[said])
-                yield Wrong(truth, said, many, tuple(int((found >= _bound(said, alpha)).sum()) for alpha in ALPHAS))
+        yield from _of(rng, Truth(base, margin, margin), ("FAIL", "PASS", *_ORDINARY), many)
+        yield from _of(rng, Truth(base, 0.0, margin), ("FAIL",), many)
+        yield from _of(rng, Truth(base, 2 * margin, margin), ("PASS",), many)
+    yield from _of(rng, Truth(_ALLOWANCE, 0.0, _ALLOWANCE, alone=True), ("FAIL", "PASS"), many)
+
+
+def _of(rng: np.random.Generator, truth: Truth, verdicts: tuple[str, ...], many: int) -> Iterator[Wrong]:
+    most: dict[str, list[Numbers]] = {said: [] for said in verdicts}
+    for begin in range(0, many, _BLOCK):
+        counts = days(rng, truth, min(_BLOCK, many - begin), LENGTH)
+        for said in verdicts:
+            most[said].append(_most(counts, truth, said))
+    for said in verdicts:
+        found = np.concatenate(most[said])
+        yield Wrong(truth, said, many, tuple(int((found >= _bound(said, alpha)).sum()) for alpha in ALPHAS))
 
 
 def _most(counts: Numbers, truth: Truth, said: str) -> Numbers:
@@ -75,6 +81,7 @@ def table(seed: int) -> list[str]:
         for hits in wrong.alarms:
             low, high = wilson(hits, wrong.days)
             shown.append(f"{hits / wrong.days:.1%} ({low:.1%} to {high:.1%})")
-        base, difference, margin = wrong.truth
-        rows.append(f"| {base:.1%} | {margin:.0%} | {difference:.0%} | {wrong.said} | {' | '.join(shown)} |")
+        base, difference, margin, alone = wrong.truth
+        said = f"{wrong.said}, no control" if alone else wrong.said
+        rows.append(f"| {base:.1%} | {margin:.0%} | {difference:.0%} | {said} | {' | '.join(shown)} |")
     return rows

@@ -7,29 +7,40 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from proxy.compare.betting import GRID
+from proxy.compare import betting
 
 Numbers = NDArray[np.float64]
 
 
 class Truth(NamedTuple):
-    """Shares of conversations that are bad: of the control, and by how much more of the candidate; independent of each other. ``margin`` is what the user allows."""
+    """Shares of conversations that are bad: of the control, and by how much more of the candidate; independent of each other. ``margin`` is what the user allows.
+
+    Without a control (``alone``) the base is what the primary's own noise makes, the candidate's share is the two together, and the margin is the allowance.
+    """
 
     base: float
     difference: float
     margin: float
+    alone: bool = False
 
     @property
     def shares(self) -> tuple[float, float, float]:
         """Of worse, alike and better."""
         candidate = self.base + self.difference
+        if self.alone:
+            return (candidate, 0.0, 1 - candidate)
         worse, better = candidate * (1 - self.base), self.base * (1 - candidate)
         return (worse, 1 - worse - better, better)
 
     @property
     def bound(self) -> float:
         """The mean of Y on the margin."""
-        return (1 + self.margin) / 2
+        return self.margin if self.alone else (1 + self.margin) / 2
+
+    @property
+    def fails(self) -> bool:
+        """Whether FAIL is right."""
+        return (self.base + self.difference if self.alone else self.difference) > self.margin
 
 
 def days(rng: np.random.Generator, truth: Truth, many: int, length: int, step: int = 1) -> Numbers:
@@ -42,7 +53,7 @@ def days(rng: np.random.Generator, truth: Truth, many: int, length: int, step: i
 
 def evidence(counts: Numbers, mean: float, *, over: bool) -> Numbers:
     """Return ``betting.log_wealth`` of every day at every look."""
-    bets = np.array(GRID) * (1 / mean if over else -1 / (1 - mean))
+    bets = np.array(betting.bets(mean, over=over)) * (1 / mean if over else -1 / (1 - mean))
     logs = counts @ np.log1p(np.outer(np.array([1.0, 0.5, 0.0]) - mean, bets))
     most = logs.max(axis=-1)
     found: Numbers = most + np.log(np.exp(logs - most[..., None]).mean(axis=-1))

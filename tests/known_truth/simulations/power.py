@@ -11,7 +11,7 @@ import numpy as np
 from proxy.compare.betting import Outcomes, needed
 from tests.known_truth.simulations.paths import Numbers, Truth, days, evidence
 
-#: Base rate, margin, true difference.
+#: Base rate, true difference, margin.
 CASES = (
     Truth(0.0, 0.0, 0.01),
     Truth(0.001, 0.0, 0.01),
@@ -31,6 +31,11 @@ CASES = (
     Truth(0.2, 0.2, 0.05),
     Truth(0.02, 0.5, 0.01),
     Truth(0.02, 0.95, 0.01),
+    Truth(0.0, 0.0, 0.01, alone=True),
+    Truth(0.002, 0.0, 0.01, alone=True),
+    Truth(0.02, 0.0, 0.01, alone=True),
+    Truth(0.0, 0.05, 0.01, alone=True),
+    Truth(0.0, 0.95, 0.01, alone=True),
 )
 _LOOKS = 800
 _REACH = 5  # times what it takes if all comes in the true proportions
@@ -56,11 +61,13 @@ def power(
     """Go through cases and levels; the forecast is looked at for an alpha of 1 %."""
     for truth in cases:
         for alpha in alphas:
-            rng = np.random.default_rng([seed, *(round(1e4 * one) for one in truth), round(1e4 * alpha)])
+            rng = np.random.default_rng(
+                [seed, *(round(1e4 * one) for one in (*truth[:3], alpha)), *([1] if truth.alone else [])]
+            )
             expected = needed(Outcomes(*truth.shares), truth.bound, alpha) or 1
             step = max(1, _REACH * expected // _LOOKS)
             counts = days(rng, truth, many, max(step, _REACH * expected // step * step), step)
-            hit = evidence(counts, truth.bound, over=truth.difference > truth.margin) >= log(1 / alpha)
+            hit = evidence(counts, truth.bound, over=truth.fails) >= log(1 / alpha)
             at = np.where(hit.any(axis=1), hit.argmax(axis=1), -1)
             took = np.where(at >= 0, (at + 1.0) * step, np.inf)
             yield Power(
@@ -96,7 +103,7 @@ def table(seed: int) -> list[str]:
     found = {(one.truth, one.alpha): one for one in power(seed)}
     for truth in CASES:
         strict, lax = found[truth, 0.01], found[truth, 0.05]
-        verdict = "FAIL" if truth.difference > truth.margin else "PASS"
+        verdict = ("FAIL" if truth.fails else "PASS") + (", no control" if truth.alone else "")
         forecast = "too soon" if strict.forecast is None else " ".join(f"{ratio:.2f}" for ratio in strict.forecast)
         numbers = " | ".join(f"{n:,.0f}" for one in (strict, lax) for n in (one.median, one.late))
         rows.append(
