@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 
 import orjson
 from msgspec import Struct
@@ -131,8 +132,12 @@ def conversation(exchange: Exchange, asked: Asked, salt: bytes) -> str:
     key = header(
         exchange.request_headers, b"x-parhelion-key"
     ).encode() or asked.model.encode() + b"\0" + conversation_key(asked.body)
-    secret = hashlib.blake2b(salt, digest_size=32, person=b"conversation").digest()
-    return hashlib.blake2b(key, digest_size=12, key=secret).hexdigest()
+    return hashlib.blake2b(key, digest_size=12, key=_secret(salt)).hexdigest()
+
+
+@lru_cache(1)
+def _secret(salt: bytes) -> bytes:
+    return hashlib.blake2b(salt, digest_size=32, person=b"conversation").digest()
 
 
 def prompt(asked: Asked, salt: bytes) -> str:
