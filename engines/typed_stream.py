@@ -95,25 +95,24 @@ def stream(body: bytes, *, rows_shown: bool) -> tuple[Json, str | None] | None:
 def _events(body: bytes, decoder: msgspec.json.Decoder[Any]) -> list[Any] | None:
     r"""Decode every event of a stream that is nothing but ``data: {...}\n\n`` and perhaps ``[DONE]``.
 
-    With an object's end before each line's end and an object's beginning after it, no line can begin inside another's value; as many values as lines are then one in each.
+    Where they lie: copies of the lines would cost a third of what decoding does.
     """
     end = len(body) - (len(_DONE) if body.endswith(_DONE) else 2)
-    if not body.startswith(b"data: {") or not body.endswith(b"\n\n") or len(body) > MAX_EVENT // 2:
+    if not body.endswith(b"\n\n") or len(body) > MAX_EVENT // 2 or b"\r" in body or not is_text(body):
         return None
-    lines = body[:end].split(b"\n")
-    said = lines[::2]
-    if (
-        any(lines[1::2])
-        or b"\r" in body
-        or not is_text(body)
-        or not all(line.startswith(b"data: {") and line.endswith(b"}") for line in said)
-    ):
-        return None
+    events: list[Any] = []
+    view, at = memoryview(body), 0
     try:
-        events: list[Any] = decoder.decode_lines(b"\n".join([line[6:] for line in said]))
+        while at < end:
+            stop = body.find(b"\n", at, end)
+            stop = end if stop < 0 else stop
+            if not body.startswith(b"data: {", at) or not body.startswith(b"}\n\n", stop - 1):
+                return None
+            events.append(decoder.decode(view[at + 6 : stop]))
+            at = stop + 2
     except (msgspec.DecodeError, RecursionError, ValueError):
         return None
-    return events if len(events) == len(said) else None
+    return events
 
 
 def _head(events: list[Any]) -> Json:
