@@ -114,20 +114,33 @@ def curve(lives: Sequence[Life], positions: Sequence[int], *, resampled: bool = 
     )
 
 
+class _End(Struct):
+    """Streams that ended at one position, and those of them that parted there; the same in every replicate, as lanes."""
+
+    ended: int = 0
+    parted: int = 0
+    drawn_ended: int = 0
+    drawn_parted: int = 0
+
+
 class _Walk:
     """The estimate and its replicates, brought forward from one position to the next."""
 
     def __init__(self, lives: Iterable[Life], *, resampled: bool) -> None:
         """Sort the lives by where they end; ``resampled`` False leaves the replicates out."""
-        by_end: defaultdict[int, list[Life]] = defaultdict(list)
+        ends: defaultdict[int, _End] = defaultdict(_End)
         for one in lives:
-            by_end[one.exposed].append(one)
-        self._ends = sorted(by_end)
-        self._by_end = by_end
+            weight = lanes(one.conversation) if resampled else 0
+            end = ends[one.exposed]
+            end.ended += 1
+            end.drawn_ended += weight
+            if one.parted:
+                end.parted += 1
+                end.drawn_parted += weight
+        self._ends = sorted(ends.items())
         self._at = 0
-        self._weight = lanes if resampled else (lambda _: 0)
-        self._left = sum(map(len, by_end.values()))
-        self._drawn_left = sum(self._weight(one.conversation) for group in by_end.values() for one in group)
+        self._left = sum(end.ended for end in ends.values())
+        self._drawn_left = sum(end.drawn_ended for end in ends.values())
         self.share = 1.0
         self.median = inf
         self._drawn = [1.0] * (REPLICATES if resampled else 0)
@@ -135,31 +148,28 @@ class _Walk:
 
     def to(self, position: float) -> None:
         """Take in all that ended up to and at a position."""
-        while self._at < len(self._ends) and self._ends[self._at] <= position:
-            end = self._ends[self._at]
-            group = self._by_end[end]
-            parted = [one for one in group if one.parted]
-            if parted:
-                self._part(end, parted)
-            self._left -= len(group)
-            self._drawn_left -= sum(self._weight(one.conversation) for one in group)
+        while self._at < len(self._ends) and self._ends[self._at][0] <= position:
+            at, end = self._ends[self._at]
+            if end.parted:
+                self._part(at, end)
+            self._left -= end.ended
+            self._drawn_left -= end.drawn_ended
             self._at += 1
 
-    def _part(self, end: int, parted: Sequence[Life]) -> None:
-        self.share *= 1.0 - len(parted) / self._left
+    def _part(self, at: int, end: _End) -> None:
+        self.share *= 1.0 - end.parted / self._left
         if self.share <= _HALF:
-            self.median = min(self.median, end)
+            self.median = min(self.median, at)
         if not self._drawn:
             return
-        events = replicates(sum(self._weight(one.conversation) for one in parted))
-        watched = replicates(self._drawn_left)
+        events, watched = replicates(end.drawn_parted), replicates(self._drawn_left)
         self._drawn = [
             share * (1.0 - some / among) if some else share
             for share, some, among in zip(self._drawn, events, watched, strict=True)
         ]
         if min(self._drawn) <= _HALF:
             self._medians = [
-                end if median == inf and share <= _HALF else median
+                at if median == inf and share <= _HALF else median
                 for share, median in zip(self._drawn, self._medians, strict=True)
             ]
 
