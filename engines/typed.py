@@ -181,7 +181,9 @@ def columns(rows: list[Any], called: Way, texts: list[str | None] | None = None)
         told = None if texts is None else texts[index]
         return chat_row(_as_json(rows[index], called) | ({} if told is None else {ROW_TEXT: (told,)}))
 
-    logprobs = [number(row.logprob) for row in rows]
+    logprobs = [row.logprob for row in rows]
+    if rows and (None in logprobs or not LISTED[0] < min(logprobs) <= max(logprobs) <= LISTED[1]):
+        logprobs = list(map(number, logprobs))
     return Columns(
         names,
         logprobs,

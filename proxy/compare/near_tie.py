@@ -8,8 +8,11 @@ likely tokens: by how much the control's gap differs from the primary's. All in 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
+from itertools import accumulate
 from math import ceil, erfc, floor, fsum, log2, sqrt
+from operator import mul
 
 from msgspec import Struct, field
 
@@ -134,22 +137,18 @@ def merge(left: Noise, right: Noise) -> Noise:
 
 def shift_quantile(noise: Noise, share: float = QUANTILE) -> float:
     """Return the upper edge of the bin that holds this quantile of abs(shift): never too small, at most 9 % too large."""
-    wanted = max(1, ceil(share * noise.positions))
-    seen = 0
-    for index, count in enumerate(noise.shifts):
-        seen += count
-        if seen >= wanted:
-            return 2.0 ** (_LOWEST_POWER + index / _PER_OCTAVE) if index else 0.0
-    return 0.0
+    seen = list(accumulate(noise.shifts))
+    index = bisect_left(seen, max(1, ceil(share * seen[-1])))
+    return 2.0 ** (_LOWEST_POWER + index / _PER_OCTAVE) if 0 < index < len(seen) else 0.0
+
+
+#: The square of the middle of each bin; the first is that of no shift.
+_SQUARES = (0.0, *(4.0 ** (_LOWEST_POWER + (index - 0.5) / _PER_OCTAVE) for index in range(1, _BINS)))
 
 
 def shift_scale(noise: Noise) -> float:
     """Return the root mean square of the shifts, each taken at the middle of its bin (at most 5 % off); 0 without any."""
-    squares = sum(
-        count * 4.0 ** (_LOWEST_POWER + (index - 0.5) / _PER_OCTAVE)
-        for index, count in enumerate(noise.shifts)
-        if index and count
-    )
+    squares = sum(map(mul, noise.shifts, _SQUARES))
     return sqrt(squares / noise.positions) if squares else 0.0
 
 
