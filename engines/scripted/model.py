@@ -56,10 +56,11 @@ class Toy:
         values = _chosen(wanted, len(self.table)) if wanted is not None and wanted.values else self._own(context)
         if wanted is not None and not wanted.values:
             values[wanted.token] = max(values) + _WANTED * toy.spread
-        if differences.noise and len(context) >= differences.noise_from:
+        size = _noise(differences, len(context))
+        if size:
             key = _key(b"noise", differences.noise_seed, context)
             for place, deviation in zip(range(len(values)), _normal(key), strict=False):
-                values[place] += differences.noise * deviation
+                values[place] += size * deviation
         return rounded(values, differences)
 
     def _own(self, context: Ids) -> list[float]:
@@ -72,6 +73,12 @@ class Toy:
         ends = next(_uniform(_key(b"end", toy.seed, context))) < 1.0 / toy.length
         values[END] = toy.spread * (12.0 if ends else -1.0)
         return values
+
+
+def _noise(differences: Differences, length: int) -> float:
+    """Return the standard deviation, in nats, of what logits after so many tokens are off by."""
+    further = length - differences.noise_from
+    return differences.noise + differences.noise_growth * further if further >= 0 else 0.0
 
 
 def log_softmax(logits: Sequence[float], temperature: float = 1.0) -> tuple[float, ...]:

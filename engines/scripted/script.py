@@ -84,6 +84,7 @@ class Differences(Struct, frozen=True, forbid_unknown_fields=True):
     noise: Value = 0.0
     noise_seed: Seed = 1
     noise_from: Count = 0
+    noise_growth: Value = 0.0
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     ties: Literal["lowest", "highest", "random"] = "lowest"
     wrong_token: Count | None = None

@@ -5,32 +5,16 @@ Scripted engines are the same model to the last bit but for what a script plants
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
 import pytest
-from aiohttp import ClientSession
 
-from engines.http_fetch import connect
-from engines.probe import Probe, probe
-from engines.registry import dialect
 from proxy.compare.comparison import Comparison, Mode
 from proxy.compare.layers import LAYER_OF
 from proxy.compare.summary import summarise_forced, summarise_free
-from proxy.exchange import Ended, Exchange
-from proxy.judge.arm import Arm
-from proxy.judge.case import Mirrored, ShadowArm
-from proxy.judge.examine import Examiner
-from proxy.judge.noise import NoiseBook
-from proxy.judge.settle import Policy
-from proxy.judge.stacks import learn
-from proxy.traffic.shadow_client import Client
-from tests.planted import serving
+from tests.judged import judged as whole
 
-CHAT = "/v1/chat/completions"
 ASKED: dict[str, Any] = {
     "model": "toy", "temperature": 0, "max_tokens": 24, "logprobs": True, "top_logprobs": 8, "return_token_ids": True,
 }  # fmt: skip
@@ -53,60 +37,6 @@ def script(differences: str = "", extra: str = "") -> str:
     return REPLIES + extra + (f"differences: {{{differences}}}\n" if differences else "")
 
 
-#: What the probe says of the healthy engine that speaks a dialect: asked once, it takes a second.
-HEALTHY: dict[str, Probe] = {}
-
-
-async def arm(name: str, url: str, engine: str, *, probed: bool) -> Arm:
-    """One engine as the judge knows it after its probe; not ``probed``: as it knows a healthy one."""
-    client = Client(url, api_key=None, connections=4, connect_timeout=5.0, max_bytes=1 << 22)
-    made = Arm(name, client, 30.0, asyncio.Semaphore(4))
-    if not probed and engine in HEALTHY:
-        learn(made, HEALTHY[engine])
-    else:
-        async with connect(url, timeout=30) as fetch:
-            known = await probe(fetch, dialect(engine))
-        if name == "primary":
-            HEALTHY.setdefault(engine, known)
-        learn(made, known)
-    made.dialect = dialect(engine)
-    return made
-
-
-async def examined(
-    primary: str, shadow: str, bodies: Sequence[dict[str, Any]], engines: tuple[str, str], *, probed: bool
-) -> list[Comparison]:
-    found: list[Comparison] = []
-    async with contextlib.AsyncExitStack() as stack:
-        urls = [
-            await stack.enter_async_context(serving(text, engine))
-            for text, engine in zip((primary, shadow), engines, strict=True)
-        ]
-        arms = [
-            await arm(name, url, engine, probed=probed)
-            for name, url, engine in zip(("primary", "candidate"), urls, engines, strict=True)
-        ]
-        for one in arms:
-            stack.push_async_callback(one.client.aclose)
-        shadows = (ShadowArm(arms[1], "candidate", (Mode.FREE, Mode.FORCED), {}, 20),)
-        examiner = Examiner(arms[0], shadows, Policy("none", b""), False, 1 << 20, NoiseBook(None))
-        session = await stack.enter_async_context(ClientSession())
-        for number, one in enumerate(bodies):
-            path = "/v1/completions" if "prompt" in one else CHAT
-            async with session.post(urls[0] + path, json=one) as reply:
-                assert reply.status == 200, await reply.text()
-                data = await reply.read()
-                headers = tuple((name.lower().encode(), value.encode()) for name, value in reply.headers.items())
-            exchange = Exchange(
-                f"x{number}", "t0", 1000.0, 0.1, "POST", path, (), orjson.dumps(one), 200, headers, ((500, data),), 400, 500, Ended.COMPLETE,
-            )  # fmt: skip
-            mirrored: asyncio.Future[Mirrored] = asyncio.get_running_loop().create_future()
-            examiner.mirror(exchange, mirrored.set_result)
-            result = await examiner.judge(await mirrored)
-            found += [outcome.comparison for outcome in result.outcomes if outcome.comparison is not None]
-    return found
-
-
 def judged(
     shadow: str,
     *bodies: dict[str, Any],
@@ -115,7 +45,7 @@ def judged(
     probed: bool = False,
 ) -> list[Comparison]:
     """Have the requests judged; what forced mode cannot do is not our subject."""
-    return asyncio.run(examined(primary, shadow, bodies, engines, probed=probed))
+    return whole(primary, {"candidate": shadow}, bodies, engines=engines, probed=probed).comparisons["candidate"]
 
 
 def quiet(found: Sequence[Comparison]) -> None:

@@ -72,6 +72,15 @@ def test_noise_has_its_size_and_its_beginning() -> None:
     assert late.logits((*context, 9)) != well.logits((*context, 9))
 
 
+def test_noise_grows_with_each_further_token() -> None:
+    well, growing = engine().toy, engine(planted(noise=0.1, noise_growth=0.02, noise_from=10)).toy
+    steady = engine(planted(noise=0.1)).toy
+    for length, size in ((9, 0.0), (10, 0.1), (15, 0.2)):
+        context = tuple(range(7, 7 + length))
+        rows = zip(growing.logits(context), steady.logits(context), well.logits(context), strict=True)
+        assert all(a - c == pytest.approx(size / 0.1 * (b - c), abs=2e-5) for a, b, c in rows)
+
+
 @pytest.mark.parametrize(("precision", "step"), [("bf16", 2**-4), ("fp16", 2**-7)])
 def test_rounded_logits_are_on_their_grid(precision: str, step: float) -> None:
     toy = engine(planted(precision=precision)).toy
