@@ -21,6 +21,8 @@ from proxy.compare.layers import LAYER_OF, Layer, place
 
 #: What makes a conversation bad beside findings.
 GENUINE_FLIP, RANK_ORDER = "genuine_flip", "rank_order"
+#: Why nothing can be told where the tokens or texts differ.
+UNKNOWN_FLIP = "unknown_flip"
 
 #: Reasons that lie in the request, in the primary's reply, or between two stacks: no arm can bring them about. Everything else an arm could hide behind.
 _NOT_OF_AN_ARM = frozenset({
@@ -75,11 +77,19 @@ class Sight(Struct, frozen=True):
 
 
 class Trial(Struct, frozen=True):
-    """A result. ``by``: what made the candidate bad, or why it is missing; ``control_by`` the same of the control; "" otherwise. Bounded labels."""
+    """A result. ``by``: what made the candidate bad, or why it is missing; ``control_by`` the same of the control; "" otherwise. Bounded labels.
+
+    A missing one has both, too: there ``by`` says what made the candidate bad where it was the control of which nothing could be told.
+    """
 
     result: Result
     by: str = ""
     control_by: str = ""
+
+
+def names_a_fault(label: str) -> bool:
+    """Say whether a label is of what was bad, and not of why nothing could be told."""
+    return label in (GENUINE_FLIP, RANK_ORDER) or label in LAYER_OF
 
 
 Arm = Mapping[Mode, Sight]
@@ -137,7 +147,7 @@ def _forced(comparison: Comparison) -> tuple[Told, str]:
     if FlipClass.GENUINE in kinds:
         return Told.BAD, ""
     if FlipClass.UNKNOWN in kinds:
-        return Told.UNDECIDED, "unknown_flip"
+        return Told.UNDECIDED, UNKNOWN_FLIP
     hidden = looked = 0
     for choice in comparison.choices:
         some = choice.top1_agree[:: len(choice.top1_agree) // _SAMPLE + 1]
@@ -156,7 +166,7 @@ def _free(comparison: Comparison) -> tuple[Told, str]:
     if FlipClass.GENUINE in seen and comparison.source is not Source.BY_CONTROL:
         return Told.BAD, ""
     if seen & {FlipClass.GENUINE, FlipClass.UNKNOWN}:
-        return Told.UNDECIDED, "unknown_flip"
+        return Told.UNDECIDED, UNKNOWN_FLIP
     return Told.GOOD, ""
 
 
@@ -205,8 +215,7 @@ def trial(candidate: Arm, control: Arm | None = None) -> Trial | None:
         return None
     told = [_of_arm(arm, modes, by) for arm in arms]
     if any(one[0] is Told.UNDECIDED for one in told):
-        reasons = [why if state is Told.UNDECIDED else "" for state, why in told]
-        return Trial(Result.MISSING, *reasons)
+        return Trial(Result.MISSING, *(why for _, why in told))
     bad = tuple(state is Told.BAD for state, _ in told)
     return Trial(_RESULTS[bad], *(why for _, why in told))
 

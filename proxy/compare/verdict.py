@@ -46,7 +46,8 @@ class Tally(Struct, frozen=True):
     """Conversations of one candidate, each counted once.
 
     With a control by pairs: ``worse`` (only the candidate was bad), ``better`` (only the control was), ``both``, ``neither``. Without one ``worse`` and ``neither``.
-    ``missing``: sampled, and not compared on both.
+    ``missing``: sampled, and not compared on both; of them those in which the control differs from the primary by nobody knows what, ``both_apart`` where the
+    candidate was bad, ``control_apart`` where it was not known to be.
     """
 
     worse: int = 0
@@ -55,6 +56,8 @@ class Tally(Struct, frozen=True):
     neither: int = 0
     missing: int = 0
     controlled: bool = True
+    control_apart: int = 0
+    both_apart: int = 0
 
     def __add__(self, other: Tally) -> Tally:
         if self.controlled != other.controlled:
@@ -66,7 +69,14 @@ class Tally(Struct, frozen=True):
             self.neither + other.neither,
             self.missing + other.missing,
             self.controlled,
+            self.control_apart + other.control_apart,
+            self.both_apart + other.both_apart,
         )
+
+    @property
+    def spared(self) -> Outcomes:
+        """The three values of Y as a FAIL has to bear them: where the control differed by nobody knows what, it was the bad one, too."""
+        return self.outcomes() + Outcomes(alike=self.both_apart, better=self.control_apart)
 
     @property
     def seen(self) -> int:
@@ -111,11 +121,14 @@ def judge(tally: Tally, terms: Terms) -> Verdict:
     """Say what the counts prove.
 
     The mean of Y is (1 + difference) / 2 with a control, so the margin on the difference is a bound of (1 + margin) / 2 on the mean; without a control it is the
-    candidate's share itself, bounded by the allowance.
+    candidate's share itself, bounded by the allowance. What of the control differs and cannot be classed is taken for bad in the test of FAIL: where tokens are lent by the
+    control they are known only where it agrees with the primary, and in those alone every candidate as noisy as the control would look worse.
     """
     bound = (1 + terms.margin) / 2 if tally.controlled else terms.allowance
     outcomes = tally.outcomes()
-    fail, passed = above(outcomes, bound), below(outcomes, bound)
+    spared = tally.spared if tally.controlled else outcomes
+    fail, passed = above(spared, bound), below(outcomes, bound)
+    worse = outcomes.mean is not None and outcomes.mean > bound
     state = _state(tally, terms, fail, passed)
     feared = tally.outcomes(missing_as_worse=True)
     edges = interval(outcomes, terms.alpha) if tally.seen else None
@@ -129,7 +142,7 @@ def judge(tally: Tally, terms: Terms) -> Verdict:
         log_e_worse_than_control=worse_than_control(tally.worse, tally.better) if tally.controlled else None,
         excess=None if edges is None else _shares(edges, controlled=tally.controlled),
         worst_case=_decided(terms, above(feared, bound), below(feared, bound)),
-        needed=0 if state is not State.WATCH else needed(outcomes, bound, terms.alpha),
+        needed=0 if state is not State.WATCH else needed(spared if worse else outcomes, bound, terms.alpha),
     )
 
 

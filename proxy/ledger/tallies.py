@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from proxy.compare.confidence_sequence import Shares
-from proxy.compare.trial import Result
+from proxy.compare.trial import UNKNOWN_FLIP, Result, names_a_fault
 from proxy.compare.verdict import Tally
 
 #: Steps of the schema; see ``schema.MIGRATIONS``.
@@ -145,7 +145,11 @@ class Tallied(Struct):
         for cell, one in self.cells.items():
             by[cell.result] += one.n
         worse, better, both, neither, missing = (by[result] for result in Result)
-        return Tally(worse, better, both, neither, missing, controlled)
+        apart = [0, 0]  # by whether the candidate was bad
+        for cell, one in self.cells.items():
+            if cell.result is Result.MISSING and cell.control_by == UNKNOWN_FLIP:
+                apart[names_a_fault(cell.by)] += one.n
+        return Tally(worse, better, both, neither, missing, controlled, *apart)
 
 
 Tallies = dict[Scope, Tallied]

@@ -81,7 +81,12 @@ def _missing(verdict: Numbers) -> list[str]:
     held = verdict["floor"] == "control"
     most = _percent((verdict["margin"] if held else verdict["terms"]["allowance"]) / 2)
     said = f"{missing:,} more have no result ({why}): {_percent(1 - verdict['coverage'])} of all, where a PASS bears {most}"
-    return [f"{said}; were all of them bad for it alone: {verdict['worst_case']}."]
+    told = [f"{said}; were all of them bad for it alone: {verdict['worst_case']}."]
+    if {"unknown_flip", "control_unknown_flip"} & verdict.get("missing_by", {}).keys():
+        told.append(
+            "Where texts differ and the primary gave no logprobs nobody can say by what: primary.logprobs: inject or rescore shows it."
+        )
+    return told
 
 
 def _variation(verdict: Numbers) -> list[str]:

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from proxy.compare.confidence_sequence import Shares, mean_interval
-from proxy.compare.trial import Result
+from proxy.compare.trial import Result, names_a_fault
 from proxy.compare.verdict import Floor, Tally, Terms, Verdict, judge, verdict_of_variation
 from proxy.config import Config
 from proxy.ledger.changes import moment
@@ -112,9 +112,10 @@ def _bad_by(tallied: Tallied, *, controlled: bool) -> list[dict[str, Any]]:
 
 
 def _missing_by(tallied: Tallied) -> dict[str, int]:
-    """Why results are missing: the candidate's reason, else the control's."""
+    """Why results are missing: the candidate's reason, else the control's. What made the candidate bad is none."""
     found: Counter[str] = Counter()
     for cell, one in tallied.cells.items():
         if cell.result is Result.MISSING:
-            found[cell.by or f"control_{cell.control_by}"] += one.n
+            why = "" if names_a_fault(cell.by) else cell.by
+            found[why or f"control_{cell.control_by}"] += one.n
     return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))

@@ -18,7 +18,7 @@ from proxy.compare.comparison import (
     TokenRef,
     VectorComparison,
 )
-from proxy.compare.trial import Result, Sight, Told, Trial, look, trial, variation
+from proxy.compare.trial import Result, Sight, Told, Trial, look, names_a_fault, trial, variation
 from proxy.ledger.remedies import ADVICE
 
 FREE, FORCED = Mode.FREE, Mode.FORCED
@@ -143,8 +143,9 @@ def test_configured_caps_thin_the_sample(reason: str) -> None:
 def test_what_a_candidate_could_hide_behind_is_missing(reason: str, mode: Mode) -> None:
     sight = look(mode, incomparable=reason)
     assert trial({mode: sight}) == Trial(Result.MISSING, reason)
-    assert trial({mode: sight}, {mode: BAD}) == Trial(Result.MISSING, reason, "")
-    assert trial({mode: BAD}, {mode: sight}) == Trial(Result.MISSING, "", reason)
+    assert trial({mode: sight}, {mode: BAD}) == Trial(Result.MISSING, reason, "genuine_flip")
+    assert trial({mode: BAD}, {mode: sight}) == Trial(Result.MISSING, "genuine_flip", reason)
+    assert not names_a_fault(reason)
     assert look(mode, Comparison(mode=mode, incomparable=reason)) == sight
 
 

@@ -7,6 +7,7 @@ from math import log
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proxy.compare.e_detector import Detector
 from proxy.compare.verdict import Floor, State, Tally, Terms, judge
@@ -38,6 +39,20 @@ def test_what_is_said_of_it(tally: Tally, state: State) -> None:
     assert found.state is state
     assert found.floor is (Floor.CONTROL if tally.controlled else Floor.ASSUMED)
     assert (found.needed == 0) is (state is not State.WATCH) or found.needed is None or tally.missing
+
+
+def test_a_control_that_differs_by_nobody_knows_what_is_not_held_against_the_candidate() -> None:
+    """Tokens that it lends are known where it agrees; in those alone an equally noisy candidate looks worse."""
+    lent = Tally(worse=30, neither=20, missing=90)
+    assert judge(lent, TERMS).state is State.FAIL
+    apart = replace(lent, control_apart=90)
+    assert judge(apart, TERMS).state is State.WATCH
+    assert judge(apart, TERMS).log_e_fail < 0
+    assert judge(replace(lent, both_apart=90), TERMS).state is State.FAIL  # bad in those, too
+    assert judge(replace(apart, worse=300), TERMS).state is State.FAIL
+    assert (apart + apart).control_apart == 180
+    passing = Tally(neither=5000, missing=20)
+    assert judge(replace(passing, control_apart=20), TERMS).log_e_pass == judge(passing, TERMS).log_e_pass
 
 
 def test_the_worst_case_stands_beside_it() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from proxy.compare.trial import Result
+from proxy.compare.verdict import Tally
 from proxy.judge.trials import Trials
-from proxy.ledger.tallies import Counted, Scope
+from proxy.ledger.tallies import Cell, Counted, Scope, Sum, Tallied
 from tests.judge.test_examine import ASKED, CHAT, Bench, run
 from tests.judge.test_trials import exchange
 
@@ -74,3 +75,18 @@ def test_a_candidate_that_answers_with_errors_is_missing_and_never_good() -> Non
             assert (made.result, made.by) == (Result.MISSING, "shadow_error")
 
     run(test)
+
+
+def test_a_control_as_noisy_as_the_candidate_is_the_bad_one_as_far_as_a_fail_goes() -> None:
+    """Clients ask for no logprobs: where the control agrees it lends its tokens, where it differs there are none."""
+
+    async def test(bench: Bench) -> None:
+        bench.toys["control"].noise, bench.toys["control"].seed = 4.0, 1
+        (made,) = await asked(bench, CHAT)
+        assert (made.result, made.by, made.control_by) == (Result.MISSING, "unknown_flip", "unknown_flip")
+        tallied = Tallied({})
+        tallied.add(Cell(made.result, made.by, made.control_by), Sum(7, 0.0, 0.0))
+        tallied.add(Cell(made.result, "prompt_template", made.control_by), Sum(5, 0.0, 0.0))
+        assert tallied.tally(controlled=True) == Tally(missing=12, control_apart=7, both_apart=5)
+
+    run(test, noise=4.0, seed=2)

@@ -175,3 +175,13 @@ def test_sampled_output_has_evidence_of_its_own_and_no_part_in_the_verdict(store
     assert "above the control's on average, which is no part of the verdict." in printed(report)
     fill(store, SCOPE._replace(candidate="greedy"), neither=3)
     assert "total_variation" not in verdict(made(store, Config()), "greedy")
+
+
+def test_what_would_show_more_is_said_where_texts_differ_by_nobody_knows_what(store: Store) -> None:
+    fill(store, neither=5, missing=2)
+    assert "rescore" not in printed(made(store))
+    one = Counted(SCOPE, "u", "q", 1e9, Result.MISSING, "genuine_flip", "unknown_flip")
+    store.settle([Settlement("i1", "", "", SETTLED, trials=(one,))])
+    report = made(store)
+    assert verdict(report)["missing_by"] == {"shadow_error": 2, "control_unknown_flip": 1}
+    assert "primary.logprobs: inject or rescore shows it." in printed(report)
