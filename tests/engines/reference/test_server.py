@@ -1,13 +1,16 @@
 """The reference engine as a server, on a real model."""
 
 import http.client
+import io
 import json
 import math
 import time
+import urllib.request
 from pathlib import Path
 from statistics import median
 from urllib.parse import urlsplit
 
+import numpy as np
 import openai
 import pytest
 
@@ -309,3 +312,30 @@ def test_the_official_client_reads_it(reference_fp32):
             model=MODEL, prompt="One, two,", temperature=0, max_tokens=4, stream=True
         ) as chunks:
             assert len([chunk for chunk in chunks if chunk.choices]) == 4
+
+
+def test_a_planted_fault_is_the_same_decoded_and_scored_and_begins_where_it_is_said(reference_fp32):
+    faulty = f"{reference_fp32}/planted/logit-noise=0.5,noise-seed=2,from-position=5"
+    own = decode(faulty, QUESTIONS[1], 16)
+    scored = values(score(faulty, own.prompt, own.ids), own.ids)
+    assert max(abs(a - b) for a, b in zip(own.values, scored, strict=True)) < 1e-4
+    healthy = values(score(reference_fp32, own.prompt, own.ids), own.ids)
+    differences = [abs(a - b) for a, b in zip(own.values, healthy, strict=True)]
+    assert max(differences[:5]) < 1e-4
+    assert median(differences[5:]) > 1e-2  # a token that is all but certain hardly moves
+    assert ask(faulty, "/server_info")[1]["planted"] == "logit-noise=0.5,noise-seed=2,from-position=5"
+    assert ask(reference_fp32, "/server_info")[1]["planted"] is None
+    assert ask(f"{reference_fp32}/planted/noise=1", "/server_info")[0] == 400
+
+
+def test_the_whole_vocabulary_is_what_rows_show(reference_fp32):
+    prompt = ask(reference_fp32, "/tokenize", {"prompt": "The capital of France is Paris"})[1]["tokens"]
+    body = json.dumps({"tokens": prompt, "start": 2}).encode()
+    request = urllib.request.Request(f"{reference_fp32}/full_logprobs", body, {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        whole = np.load(io.BytesIO(answer.read()))
+    assert np.exp(whole).sum(axis=1) == pytest.approx([1.0] * (len(prompt) - 2), abs=1e-9)
+    for values_, row in zip(whole, score(reference_fp32, prompt[:2], prompt[2:], 20), strict=True):
+        assert {int(token): entry["logprob"] for token, entry in row.items()} == {
+            int(token): pytest.approx(values_[int(token)], abs=1e-9) for token in row
+        }
