@@ -57,18 +57,14 @@ def json_reply(size: int, *, delay: int = 0) -> Reply:
     return Reply("json", _dumps(value), delay=delay)
 
 
-def sse_reply(events: int, size: int = 235, *, pace: int = 0, ending: str = "", stamped: bool = True) -> Reply:
-    """A stream of ``events`` events of ``size`` bytes each (the last with ``ending`` in its text), ``pace`` microseconds apart, then ``[DONE]``.
-
-    ``stamped``: each says when it was sent, as no engine's does.
-    """
-    bare = len(_event({"index": 0, "delta": {"content": ""}, "finish_reason": None}, stamped=stamped))
+def sse_reply(events: int, size: int = 235, *, pace: int = 0, ending: str = "") -> Reply:
+    """A stream of ``events`` events of ``size`` bytes each (the last with ``ending`` in its text), ``pace`` microseconds apart, then ``[DONE]``."""
+    bare = len(_event({"index": 0, "delta": {"content": ""}, "finish_reason": None}))
     parts: list[bytes] = []
     for number in range(events):
         last = number == events - 1
         content = text(max(1, size - bare)) + (ending if last else "")
-        choice = {"index": 0, "delta": {"content": content}, "finish_reason": "stop" if last else None}
-        parts.append(_event(choice, stamped=stamped))
+        parts.append(_event({"index": 0, "delta": {"content": content}, "finish_reason": "stop" if last else None}))
     return Reply("sse", b"".join(parts) + b"data: [DONE]\n\n", pace=pace)
 
 
@@ -90,13 +86,13 @@ def logprobs_events(positions: int, top: int) -> Reply:
     return Reply("sse", b"".join(parts) + b"data: [DONE]\n\n")
 
 
-def _event(choice: dict[str, object], *, stamped: bool = True) -> bytes:
-    chunk: dict[str, object] = {
+def _event(choice: dict[str, object]) -> bytes:
+    chunk = {
         "id": "chatcmpl-bench",
         "object": "chat.completion.chunk",
         "created": 1700000000,
         "model": "bench",
-        **({"t": STAMP} if stamped else {}),
+        "t": STAMP,
         "choices": [choice],
     }
     return b"data: " + _dumps(chunk) + b"\n\n"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tests.bench.comparator import Figures, cases, measured
 from tests.bench.measure import Sample, measure, rest
 from tests.bench.native import Reply, Work
-from tests.bench.payloads import json_reply, logprobs_reply, request, sse_reply
+from tests.bench.payloads import json_reply, logprobs_reply, request
 from tests.bench.peers import parhelion
 from tests.bench.ratio import Verdict
 from tests.bench.stand import Stand, medians, versus
@@ -16,16 +16,6 @@ from tests.bench.table import Result
 _TOKENS = 128
 #: Processor seconds for each part of each case in each round.
 _SECONDS = 0.015
-#: What primary and shadow answer to a running proxy.
-_PAIRS: tuple[tuple[str, Reply, Reply], ...] = (
-    (
-        "20 alternatives as vLLM writes them",
-        logprobs_reply(_TOKENS, 20, as_vllm=True),
-        logprobs_reply(_TOKENS, 20, as_vllm=True, shift=0.01),
-    ),
-    ("chosen tokens only", logprobs_reply(_TOKENS, 0), logprobs_reply(_TOKENS, 0, shift=0.01)),
-    ("streams of text", sse_reply(_TOKENS, stamped=False), sse_reply(_TOKENS, ending=".", stamped=False)),
-)
 
 
 def tokens(stand: Stand) -> Iterator[Result]:
@@ -61,15 +51,18 @@ def _running(stand: Stand) -> Iterator[Result]:
     """The same as a running judge tells it: what it says it compared for, learning included."""
     peer = stand.peer(parhelion.all_mirrored)
     assert peer is not None
-    for name, ours, theirs in _PAIRS:
-        stand.engine.answer(ours, "primary")
-        stand.engine.answer(theirs, "shadow")
-        asks = {} if ours.kind == "sse" else {"logprobs": True, "top_logprobs": 20}
-        body = request(1024, stream=ours.kind == "sse", **asks)
+    for case in cases():
+        if case.goal is None:
+            continue
+        kind = "sse" if case.stream else "json"
+        stand.engine.answer(Reply(kind, case.primary), "primary")
+        stand.engine.answer(Reply(kind, case.shadow), "shadow")
+        asks = {} if case.stream else {"logprobs": True, "top_logprobs": 20}
+        body = request(1024, stream=case.stream, **asks)
         work = Work(body, connections=2, seconds=10, requests=150)
         rest(peer, stand.engine)
         found = sorted(_rate(measure(peer, stand.engine, work)) for _ in range(3))
-        row = f"tokens a CPU second, {name}: a running judge, learning included"
+        row = f"tokens a CPU second, {case.name}: a running judge, learning included"
         yield Result(12, row, "", Verdict.SHOWN, note=f"{found[1]:,.0f} here")
     stand.engine.answer(json_reply(1300))
 
