@@ -24,7 +24,17 @@ from msgspec import Struct
 
 from proxy.compare.by_position import bucket, start
 from proxy.compare.life import Life
-from proxy.compare.turning import Place, after_endings, best, buckets, log_mean, mixed_rate, prior
+from proxy.compare.turning import (
+    FROM_THE_START,
+    STEPS,
+    Place,
+    after_endings,
+    best,
+    buckets,
+    log_mean,
+    mixed_rate,
+    prior,
+)
 
 #: The candidate's share of loaded coins: a mixture of these, each as likely.
 _SHARES = (0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.999)
@@ -61,13 +71,15 @@ def onset(pairs: Iterable[tuple[Life, Life]], alpha: float) -> Onset | None:
     if log_e < log(1.0 / alpha):
         return None
     before, until = coins, max(one.watched for one in events)
-    while True:  # what is loaded before the likeliest place, too, began earlier
+    position, between = FROM_THE_START
+    for _ in range(STEPS):  # what is loaded before the likeliest place, too, began earlier
         worse = Counter(place for place, side in before if side > 0)
         better = Counter(place for place, side in before if side < 0)
         after = after_endings(min(event.watched, until) for event in events)
-        position, between = _locate(worse, _floor(better, after), after)
-        before, until = [coin for coin in before if coin[0] < position], position
+        found = _locate(worse, _floor(better, after), after)
+        before, until = [coin for coin in before if coin[0] < found[0]], found[0]
         if _loaded_somewhere(before) < log(1.0 / alpha):
+            position, between = found
             break
     sides = [side for at, side in coins if at >= position]
     return Onset(position, between, log_e, sides.count(1), sides.count(-1))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from proxy.compare.by_position import bucket, start
 from proxy.compare.onset import Onset, loaded
-from proxy.compare.turning import Place, after_each, best, buckets, log_mean, mixed_rate
+from proxy.compare.turning import FROM_THE_START, STEPS, Place, after_each, best, buckets, log_mean, mixed_rate
 
 _ENOUGH_PAIRS = 1000  # a position that so many cannot tell from the next makes no difference
 
@@ -43,10 +43,13 @@ def errors_onset(pairs: Iterable[Errors], alpha: float) -> Onset | None:
     if log_e < log(1.0 / alpha):
         return None
     counted = _counted(made[:_ENOUGH_PAIRS])
-    position, between = _turn(*counted)
-    while _loaded([_side(pair, 0, position) for pair in made]) >= log(1.0 / alpha):
-        counted = [{place: n for place, n in one.items() if place < position} for one in counted]
-        position, between = _turn(*counted)  # what is loaded before the likeliest place, too, began earlier
+    position, between = FROM_THE_START
+    for _ in range(STEPS):  # what is loaded before the likeliest place, too, began earlier
+        found = _turn(*counted)
+        if _loaded([_side(pair, 0, found[0]) for pair in made]) < log(1.0 / alpha):
+            position, between = found
+            break
+        counted = [{place: n for place, n in one.items() if place < found[0]} for one in counted]
     sides = [_side(pair, position) for pair in made]
     return Onset(position, between, log_e, sides.count(1), sides.count(-1))
 

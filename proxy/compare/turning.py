@@ -18,6 +18,9 @@ _BUCKETS = 20  # up to two million positions
 _RANGE = log(20)
 
 Place = tuple[int, tuple[int, int]]
+#: What is still worse before the place after so many steps towards the beginning began there.
+STEPS = 32
+FROM_THE_START: Place = (0, (0, 0))
 
 
 def after_each(counts: Sequence[int]) -> list[int]:

@@ -6,6 +6,7 @@ same mode; evidence comes from pairs, one exchange a conversation that both arms
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from operator import sub
@@ -96,7 +97,7 @@ def _errors(own: ChoiceComparison, floor: ChoiceComparison) -> Errors:
     at = indices(own)
     arrays = (own.primary_logprobs, own.shadow_logprobs, floor.primary_logprobs, floor.shadow_logprobs)
     if at == indices(floor) and not any(None in values for values in arrays):
-        ours, theirs = (list(map(abs, map(sub, q, p))) for p, q in (arrays[:2], arrays[2:]))
+        ours, theirs = (array("d", map(abs, map(sub, q, p))) for p, q in (arrays[:2], arrays[2:]))
         if isfinite(sum(ours) + sum(theirs)):
             return Errors(at, ours, theirs)
     known, beside = _by_index(own), _by_index(floor)
