@@ -132,20 +132,19 @@ def conversation(exchange: Exchange, asked: Asked, salt: bytes) -> str:
     key = header(
         exchange.request_headers, b"x-parhelion-key"
     ).encode() or asked.model.encode() + b"\0" + conversation_key(asked.body)
-    return hashlib.blake2b(key, digest_size=12, key=_secret(salt)).hexdigest()
+    return hashlib.blake2b(key, digest_size=12, key=_secret(salt, b"conversation")).hexdigest()
 
 
-@lru_cache(1)
-def _secret(salt: bytes) -> bytes:
-    return hashlib.blake2b(salt, digest_size=32, person=b"conversation").digest()
+@lru_cache(2)
+def _secret(salt: bytes, use: bytes) -> bytes:
+    return hashlib.blake2b(salt, digest_size=32, person=use).digest()
 
 
 def prompt(asked: Asked, salt: bytes) -> str:
     """A keyed hash of what is asked of which model: requests that share it would be answered alike by an engine that always does the same."""
     body = {name: value for name, value in asked.body.items() if name not in _BESIDE and value is not None}
     said = orjson.dumps([asked.endpoint.value, body], option=orjson.OPT_SORT_KEYS)
-    secret = hashlib.blake2b(salt, digest_size=32, person=b"prompt").digest()
-    return hashlib.blake2b(said, digest_size=12, key=secret).hexdigest()
+    return hashlib.blake2b(said, digest_size=12, key=_secret(salt, b"prompt")).hexdigest()
 
 
 def _texts(reply: Reply | None) -> tuple[str, ...]:
