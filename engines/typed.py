@@ -224,7 +224,10 @@ def _ids(names: list[str], lists: Lists) -> tuple[int, ...] | None:
 
     Of a list the ends are looked at: engines label all tokens of a reply or none.
     """
-    ends = [name for at, to in lists.places() if at < to for name in (lists.names[at], lists.names[to - 1])]
+    if width := lists.width:
+        ends = lists.names[::width] + lists.names[width - 1 :: width]
+    else:
+        ends = [name for at, to in lists.places() if at < to for name in (lists.names[at], lists.names[to - 1])]
     if not all(map(str.startswith, chain(names, ends), repeat(LABEL))):
         return None
     digits = [name[len(LABEL) :] for name in names]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice, pairwise
 from math import exp, fsum
-from operator import mul, sub
+from operator import eq, mul, sub
 from typing import TypeVar
 
 from proxy.compare.columns import Columns, Lists
@@ -62,6 +62,10 @@ def lists_whole(primary: Columns, shadow: Columns, upto: int) -> bool:
 def _repeats(lists: Lists, upto: int) -> bool:
     """Say whether a list may be that of the row before; tied tokens may stand in another order."""
     names, values, _ = lists
+    if width := lists.width:
+        highest = values[: upto * width : width]
+        if not any(map(eq, highest, highest[1:])):
+            return False
     return bool(values) and any(
         values[at] == values[then]
         and values[at:then] == values[then:end]
