@@ -36,21 +36,35 @@ def test_values_after_temperature_are_named_with_their_scale(temperature, seed, 
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("sigma", [0.01, 0.1])
+def sure(choice, sigma: float) -> bool:
+    """Whether a scale of 1 / 0.7 explains 98 % of how these gaps moved, however the noise on them fell."""
+    gaps = [gap for gap in choice.gaps if gap is not None]
+    noise, signal = 2 * (sigma / 0.7) ** 2, (1 / 0.7 - 1) ** 2 * math.fsum(gap * gap for gap in gaps)
+    if len(gaps) < 8 or sum(0.43 * gap > 0.05 + truth.LUCK * math.sqrt(noise) for gap in gaps) < len(gaps) // 2:
+        return False
+    left = noise * (len(gaps) + truth.LUCK * math.sqrt(2 * len(gaps)))
+    return left <= 0.02 * (signal - 2 * truth.LUCK * math.sqrt(signal * noise))
+
+
+@pytest.mark.parametrize("sigma", [0.01, 0.05])
 def test_a_scale_is_found_under_noise_and_the_flips_that_the_noise_makes_still_count(sigma, seed, tell):
     """Gaps as wide as in real text, where a scale is what moves them most."""
     world = World(seed, lead=2.5)
     seen = watch(Arm(world), noisy(world, sigma, "noise", temperature=0.7), conversations=CONVERSATIONS)
-    named = sum("logprob_mode" in one.findings for one in seen.of(Mode.FREE))
-    # A reply that noise parted within the first tokens shows too few gaps to tell.
-    assert named >= sum(one.choices[0].compared >= 16 for one in seen.of(Mode.FREE))
-    assert seen.said()["findings"] == {"logprob_mode": CONVERSATIONS + named}
-    scales = [one.evidence["logprob_mode"]["scale"] for one in seen.of(Mode.FORCED)]
-    for scale, reply in zip(scales, seen.primary, strict=True):
-        # The slope's own error: that of a gap, scaled, over the root of the sum of squared gaps.
-        gaps = math.fsum(truth.gap(world.logits(prefix)) ** 2 for _, prefix, _ in truth.places([reply]))
-        assert scale == pytest.approx(1 / 0.7, abs=truth.LUCK * sigma * math.sqrt(2) / 0.7 / math.sqrt(gaps) + 1e-4)
-    assert no_numbers(seen.mode("free")) or named < CONVERSATIONS
+    scales = []
+    for mode in Mode:
+        for comparison, reply in zip(seen.of(mode), seen.primary, strict=True):
+            named = "logprob_mode" in comparison.findings
+            assert named or not sure(comparison.choices[0], sigma)
+            if named and mode is Mode.FORCED:
+                # The slope's own error: that of a gap, scaled, over the root of the sum of squared gaps.
+                gaps = math.fsum(truth.gap(world.logits(prefix)) ** 2 for _, prefix, _ in truth.places([reply]))
+                allowed = truth.LUCK * sigma * math.sqrt(2) / 0.7 / math.sqrt(gaps) + 1e-4
+                scale = comparison.evidence["logprob_mode"]["scale"]
+                assert scale == pytest.approx(1 / 0.7, abs=allowed)
+                scales.append(scale)
+    assert len(scales) == CONVERSATIONS
+    assert seen.said()["findings"].keys() == {"logprob_mode"}
     assert no_numbers(seen.mode("forced"))
     chances = [truth.turned(world.logits(prefix), sigma) for _, prefix, _ in truth.places(seen.primary)]
     flips = sum(seen.mode("forced")["flips"].values())
