@@ -28,7 +28,7 @@ UNKNOWN_FLIP = "unknown_flip"
 _NOT_OF_AN_ARM = frozenset({
     "primary_error", "primary_unknown", "client_gone", "primary_cut", "no_reply", "footprint_changed",
     "endpoint", "echo", "infill", "search", "stored_conversation", "background", "server_tools",
-    "request_encoding", "request_not_json", "request_too_complex", "request_too_deep",
+    "request_cut", "request_encoding", "request_not_json", "request_too_complex", "request_too_deep",
 })  # fmt: skip
 #: Free mode alone: two random draws say nothing about each other.
 _SAMPLED = "sampled"

@@ -110,6 +110,8 @@ class Trials:
         """A missing result for each candidate of which an exchange that was not examined would have told something. A large request is not read for it, and is a unit by itself."""
         if not self._pairs or reason == _SWITCHED_OFF or exchange.ended in _NO_REPLY or exchange.status >= 400:
             return ()
+        if not exchange.request_whole:
+            return ()
         greedy = True
         if len(exchange.request_body) > _LARGE:
             unit, prompt = (_hash(self._salt, what, exchange.id.encode()) for what in (b"conversation", b"prompt"))

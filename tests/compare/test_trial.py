@@ -123,7 +123,8 @@ def test_another_default_length_is_bad_where_it_shows() -> None:
 
 
 @pytest.mark.parametrize(
-    "reason", ["primary_error", "client_gone", "primary_cut", "no_reply", "echo", "endpoint", "footprint_changed"]
+    "reason",
+    ["primary_error", "client_gone", "primary_cut", "no_reply", "request_cut", "echo", "endpoint", "footprint_changed"],
 )
 @pytest.mark.parametrize("mode", [FREE, FORCED])
 def test_what_no_arm_brought_about_is_no_trial(reason: str, mode: Mode) -> None:

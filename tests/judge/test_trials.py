@@ -135,6 +135,7 @@ def test_what_was_given_up_is_missing_but_for_what_no_arm_brought_about() -> Non
     assert trials.given_up(exchange(ended=Ended.CLIENT_GONE), "shutdown") == ()
     assert trials.given_up(exchange(status=500), "shutdown") == ()
     assert trials.given_up(exchange(request_body=b"{"), "shutdown") == ()
+    assert trials.given_up(exchange(large, request_whole=False), "shutdown") == ()
     assert trials.given_up(exchange(GREEN | {"echo": True}), "shutdown") == ()
 
 
