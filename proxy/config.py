@@ -95,11 +95,12 @@ class Sampling(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
-    """Bounds per shadow, and on what waits for the judge."""
+    """Bounds per shadow, and on the bodies that are held.
 
-    in_flight: Annotated[int, Meta(ge=1, le=10_000)] = (
-        64  # each may hold a few times capture_bytes while it is examined
-    )
+    ``queue_bytes``: of all processes together, for what is captured, waits, and is being asked about or compared.
+    """
+
+    in_flight: Annotated[int, Meta(ge=1, le=10_000)] = 64
     requests_per_second: Positive | None = None
     tokens_per_day: Annotated[int, Meta(ge=1)] | None = None
     capture_bytes: Bytes = 8 << 20

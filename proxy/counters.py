@@ -1,7 +1,7 @@
 """Counters of one traffic process in a memory-mapped file: an increment is one list store, and a SIGKILL loses nothing.
 
-House rules. A file has one writer (the process that made it, its *incarnation*) and any number of readers, but for the one slot by which the judge
-acknowledges what it has taken (``Receipt``); a slot is a signed 64-bit integer written whole. The writer holds a lock on its file for as long as it lives, so that anybody can tell a dead incarnation
+House rules. A file has one writer (the process that made it, its *incarnation*) and any number of readers, but for the two slots by which the judge
+acknowledges what it has taken and says what it holds (``Receipt``); a slot is a signed 64-bit integer written whole. The writer holds a lock on its file for as long as it lives, so that anybody can tell a dead incarnation
 from a living one, whatever killed it. Nothing here knows a metric name or Prometheus: the ledger declares what the slots mean to the outside.
 The layout is fixed by ``LAYOUT``; a file of another layout is refused, never misread.
 """
@@ -64,6 +64,7 @@ class Slot(IntEnum):
     SAMPLED + OFFERED = SHED_* + QUEUED + HANDED_OVER + those whose reply is still open (OPEN_SAMPLED, a gauge).
     INJECTED counts requests sent with logprobs on our account, INJECT_REFUSED those of them that were refused and sent again as they came.
     ACKNOWLEDGED, written by the judge, counts those that it has in its hands: what was handed over beyond it is handed over again to the next judge.
+    JUDGE_BYTES (a gauge), written by the judge too, is this process's part of what the judge holds in memory: it counts against the same limit.
     The gauges (OPEN_*, QUEUED*, CLIENT_CONNECTIONS) of a process that is gone stand for what it lost.
     """
 
@@ -86,9 +87,10 @@ class Slot(IntEnum):
     INJECTED = 16
     INJECT_REFUSED = 17
     ACKNOWLEDGED = 18
+    JUDGE_BYTES = 19
 
 
-_ACKNOWLEDGED = int(Slot.ACKNOWLEDGED)
+_ACKNOWLEDGED, _JUDGE_BYTES = int(Slot.ACKNOWLEDGED), int(Slot.JUDGE_BYTES)
 _SINGLE = 64  # room to grow without a new layout
 _CODES = 600
 _REQUESTS = _SINGLE
@@ -113,7 +115,7 @@ def is_alive(path: Path) -> bool:
 
 
 class Receipt:
-    """ACKNOWLEDGED in the file of a traffic process, for the judge to write: a store into shared memory, so that nobody is woken for it.
+    """ACKNOWLEDGED and JUDGE_BYTES in the file of a traffic process, for the judge to write: a store into shared memory, so that nobody is woken for it.
 
     Raises OSError, or ValueError when the file is not of this layout.
     """
@@ -133,6 +135,10 @@ class Receipt:
     @count.setter
     def count(self, value: int) -> None:
         self._slots[_ACKNOWLEDGED] = value
+
+    def holding(self, size: int) -> None:
+        """Say what part of the judge's memory counts against this process's limit."""
+        self._slots[_JUDGE_BYTES] = size
 
     def close(self) -> None:
         """Let the mapping go."""

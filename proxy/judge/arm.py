@@ -86,17 +86,18 @@ class Arm:
 
     def begin(
         self, path: str, body: Json, request_id: str, expected: int, then: Callable[[Answer | Refused], None]
-    ) -> None:
+    ) -> int:
         """Send one request of a client's kind; ``then`` is told the whole answer as it came, at once if it is not to be asked.
 
-        ``expected``: its tokens, held back from the day's budget meanwhile, and charged for when the answer does not say.
+        ``expected``: its tokens, held back from the day's budget meanwhile, and charged for when the answer does not say. Returns the bytes that are held
+        to be sent.
         """
         if self.dialect is None:
             then(Refused("shadow_unready", shed=True))
-            return
+            return 0
         if reason := self.guard.admit(time.monotonic(), expected):
             then(Refused(reason, shed=True))
-            return
+            return 0
 
         def came(answer: Answer) -> None:
             self.guard.returned(expected)
@@ -108,11 +109,14 @@ class Arm:
             then(answer)
 
         try:
-            self.client.ask(Call(path, body), came, headers=(("x-request-id", request_id),), deadline=self.deadline)
+            asked = self.client.ask(
+                Call(path, body), came, headers=(("x-request-id", request_id),), deadline=self.deadline
+            )
         except BaseException:
             self.guard.returned(expected)
             self.guard.released()
             raise
+        return len(asked.body)
 
     async def ask(
         self, endpoint: Endpoint, path: str, body: Json, request_id: str, *, expected: int = 0

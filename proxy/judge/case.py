@@ -18,6 +18,9 @@ from proxy.judge.request import Asked
 #: Why an exchange is not compared that one of two stacks may have answered; the name of the event and the finding, too.
 FOOTPRINT_CHANGED = "footprint_changed"
 _EACH = 1024  # what an exchange or an answer takes beside its bodies
+#: Bytes of a request's body beyond which its values are not kept while an engine answers: they take what the body takes once more, or many times that
+#: (each value some 60 bytes, a text four bytes a character for a single emoji in it). They are read again when they are wanted.
+LONG = 1 << 16
 
 logger = logging.getLogger("parhelion")
 
@@ -37,17 +40,17 @@ class ShadowArm(Struct, frozen=True):
 
 
 class Got(Struct, frozen=True):
-    """What a shadow answered to ``body``, unread."""
+    """What a shadow answered to ``body``, unread; None where it was long, and is to be made again."""
 
-    body: Json
+    body: Json | None
     answer: Answer
 
 
 class Mirrored(Struct, frozen=True):
     """One exchange with what the shadows answered on their own, ready to be compared.
 
-    ``asked`` is None for a request that cannot be read; ``reason`` says why no shadow was asked and nothing can be compared. ``greedy``: its
-    *effective* temperature is known to be greedy.
+    ``asked`` is None for a request that cannot be read, and for one that is ``long``: it is read again. ``reason`` says why no shadow was asked and nothing
+    can be compared. ``greedy``: its *effective* temperature is known to be greedy.
     """
 
     exchange: Exchange
@@ -55,6 +58,7 @@ class Mirrored(Struct, frozen=True):
     reason: str | None = None
     greedy: bool = False
     answers: Mapping[str, Got | Refused] = {}
+    long: bool = False
 
     def weight(self) -> int:
         """Bytes held for it: captured bodies (the request's also as values) and answers."""

@@ -40,16 +40,17 @@ class Desk:
         self.config, self.examiner, self.trials = config, examiner, trials
         self.arms = tuple((shadow.name, mode) for shadow in config.shadows for mode in shadow.modes)
 
-    def mirror(self, exchange: Exchange, then: Callable[[Mirrored | Done], None]) -> None:
-        """Have the shadows asked; ``then`` is told when they have answered, at once where none is asked. Raises nothing."""
+    def mirror(self, exchange: Exchange, then: Callable[[Mirrored | Done], None]) -> int:
+        """Have the shadows asked; ``then`` is told when they have answered, at once where none is asked. Returns the bytes held to be sent. Raises nothing."""
         try:
             if exchange.offered and not self._chosen(exchange):
                 then(Done((Settlement(exchange.incarnation, "", "", "not_sampled"),)))
             else:
-                self.examiner.mirror(exchange, then)
+                return self.examiner.mirror(exchange, then)
         except Exception:
             logger.exception("judge_error")  # the formatter writes where and what kind
             then(self.instead(exchange, "incomparable", "judge_error"))
+        return 0
 
     async def judge(self, mirrored: Mirrored) -> Done:
         """Have it compared. Raises nothing but cancellation."""

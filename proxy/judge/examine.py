@@ -22,7 +22,7 @@ from proxy.compare.token_stream import Reply
 from proxy.exchange import Ended, Exchange
 from proxy.judge import free, sources
 from proxy.judge.arm import Arm, plain, timing_of
-from proxy.judge.case import FOOTPRINT_CHANGED, Case, Mirrored, ShadowArm
+from proxy.judge.case import FOOTPRINT_CHANGED, LONG, Case, Mirrored, ShadowArm
 from proxy.judge.forced import Forcing
 from proxy.judge.noise import NoiseBook
 from proxy.judge.request import Asked, Unreadable, read_request
@@ -65,31 +65,32 @@ class Examiner:
         """Most bytes a captured body may decode to."""
         return self.capture_bytes * _INFLATED
 
-    def mirror(self, exchange: Exchange, then: Callable[[Mirrored], None]) -> None:
-        """Ask every shadow that answers on its own; ``then`` is told once all have (at once where none is asked)."""
+    def mirror(self, exchange: Exchange, then: Callable[[Mirrored], None]) -> int:
+        """Ask every shadow that answers on its own; ``then`` is told once all have (at once where none is asked). Returns the bytes held to be sent."""
         if exchange.ended is Ended.NO_REPLY and self.primary.away is None:
             self.primary.away = time.time()
         if not exchange.request_whole:
             then(Mirrored(exchange, reason=_unusable(exchange) or "request_cut"))
-            return
+            return 0
         try:
             asked = read_request(exchange, self.inflated)
         except Unreadable as error:
             then(Mirrored(exchange, reason=error.reason))
-            return
+            return 0
         reason, dialect = _unusable(exchange) or asked.out_of_scope(), self.primary.dialect
         if reason is not None or dialect is None:
-            then(Mirrored(exchange, asked, reason or "primary_unknown"))
-            return
+            then(_kept(exchange, asked, reason=reason or "primary_unknown"))
+            return 0
         greedy = asked.greedy(self.primary.defaults, dialect.greedy_at)
         if greedy and self.running_free:
-            free.ask_shadows(exchange, asked, self.primary, self.running_free, then)
-        else:
-            then(Mirrored(exchange, asked, greedy=greedy))
+            return free.ask_shadows(exchange, asked, self.primary, self.running_free, then)
+        then(_kept(exchange, asked, greedy=greedy))
+        return 0
 
     async def judge(self, mirrored: Mirrored) -> Examined:
         """Read, find the primary's tokens, compare, and ask what is still to be asked. Raises nothing but cancellation for what peers do."""
-        exchange, asked, dialect = mirrored.exchange, mirrored.asked, self.primary.dialect
+        exchange, dialect = mirrored.exchange, self.primary.dialect
+        asked = read_request(exchange, self.inflated) if mirrored.long else mirrored.asked
         if mirrored.reason is not None or asked is None or dialect is None:
             return self._nothing(
                 asked, mirrored.reason or "primary_unknown", Context(self.policy, self.primary.footprint)
@@ -123,7 +124,7 @@ class Examiner:
             return self._compare_whole(case, mirrored), Source.TEXT
         own = sources.own(case.primary, injected=case.exchange.injected)
         complete = own is not None and all(choice.has_ids or not choice.tokens for choice in own.reply.choices)
-        replies = free.read_answers(mirrored, self.shadows, known)
+        replies = free.read_answers(mirrored, case.asked, self.primary, self.shadows, known)
         if not complete and not self.asks_no_more:
             replies = await free.with_twin(case, self.primary, self.shadows, replies)
         twin = free.twin_of(replies, self.shadows)
@@ -145,7 +146,7 @@ class Examiner:
 
     def _compare_whole(self, case: Case, mirrored: Mirrored) -> tuple[Outcome, ...]:
         """Compare replies that have no tokens to speak of: as text, or as numbers."""
-        replies = free.read_answers(mirrored, self.shadows)
+        replies = free.read_answers(mirrored, case.asked, self.primary, self.shadows)
         running = (free.outcome(case, shadow, replies, None, self.primary) for shadow in self.running_free)
         forced = (free.without_forcing(shadow) for shadow in self.shadows if Mode.FORCED in shadow.modes)
         return (*running, *forced)
@@ -170,6 +171,12 @@ class Examiner:
     def _nothing(self, asked: Asked | None, reason: str, context: Context) -> Examined:
         known = [(shadow.arm.name, shadow.role, shadow.modes) for shadow in self.shadows]
         return Examined(asked, None, None, tuple(everywhere(known, incomparable=reason)), context)
+
+
+def _kept(exchange: Exchange, asked: Asked, *, reason: str | None = None, greedy: bool = False) -> Mirrored:
+    """What waits to be compared; the values of a long request do not wait with it."""
+    long = len(exchange.request_body) > LONG
+    return Mirrored(exchange, None if long else asked, reason, greedy, long=long)
 
 
 def _unusable(exchange: Exchange) -> str | None:

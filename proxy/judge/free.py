@@ -22,7 +22,7 @@ from proxy.exchange import Exchange
 from proxy.judge import sources, usage
 from proxy.judge.arm import Answered, Arm, Refused
 from proxy.judge.beforehand import beforehand, defaults_findings, remember
-from proxy.judge.case import Case, Got, Mirrored, ShadowArm, sound
+from proxy.judge.case import LONG, Case, Got, Mirrored, ShadowArm, sound
 from proxy.judge.expecting import expected
 from proxy.judge.request import Asked
 from proxy.judge.settle import Outcome
@@ -34,14 +34,19 @@ Replies = Mapping[str, Answered | Refused]
 
 def ask_shadows(
     exchange: Exchange, asked: Asked, primary: Arm, wanted: Sequence[ShadowArm], then: Callable[[Mirrored], None]
-) -> None:
-    """Ask every shadow that is wanted, at least one; ``then`` is told the exchange with all their answers. Greedy requests only."""
-    answers: dict[str, Got | Refused] = {}
+) -> int:
+    """Ask every shadow that is wanted, at least one; ``then`` is told the exchange with all their answers. Greedy requests only.
 
-    def came(name: str, body: Json, answer: Answer | Refused) -> None:
+    Returns the bytes that are held to be sent.
+    """
+    answers: dict[str, Got | Refused] = {}
+    long = len(exchange.request_body) > LONG
+    kept, held = None if long else asked, 0
+
+    def came(name: str, body: Json | None, answer: Answer | Refused) -> None:
         answers[name] = answer if isinstance(answer, Refused) else Got(body, answer)
         if len(answers) == len(wanted):
-            then(Mirrored(exchange, asked, None, True, answers))
+            then(Mirrored(exchange, kept, None, True, answers, long))
 
     for shadow in wanted:
         arm = shadow.arm
@@ -52,7 +57,9 @@ def ask_shadows(
         expected = 0
         if arm.guard.tokens_per_day is not None:
             expected = usage.completion(exchange.pieces)
-        arm.begin(asked.path, body, exchange.id, expected, partial(came, arm.name, body))
+        told = partial(came, arm.name, None if long else body)
+        held += arm.begin(asked.path, body, exchange.id, expected, told)
+    return held
 
 
 def _body(asked: Asked, primary: Arm, shadow: ShadowArm, dialect: Dialect) -> Json:
@@ -61,16 +68,21 @@ def _body(asked: Asked, primary: Arm, shadow: ShadowArm, dialect: Dialect) -> Js
     return shadow_body(asked, dialect, models=shadow.models, defaults=primary.defaults, top_logprobs=most, own=own)
 
 
-def read_answers(mirrored: Mirrored, shadows: Sequence[ShadowArm], known: Known | None = None) -> Replies:
+def read_answers(
+    mirrored: Mirrored, asked: Asked, primary: Arm, shadows: Sequence[ShadowArm], known: Known | None = None
+) -> Replies:
     """Read what the shadows answered. ``known``: the primary's own answer."""
-    asked, replies = mirrored.asked, dict[str, Answered | Refused]()
+    replies: dict[str, Answered | Refused] = {}
     for shadow in shadows:
         match mirrored.answers.get(shadow.arm.name):
-            case Got(body, answer) if asked is not None:
+            case Got(body, answer):
+                dialect = shadow.arm.dialect
+                if body is None:
+                    body = {} if dialect is None else _body(asked, primary, shadow, dialect)
                 replies[shadow.arm.name] = shadow.arm.read(asked.endpoint, body, answer, known)
             case Refused() as refused:
                 replies[shadow.arm.name] = refused
-            case _:
+            case None:
                 pass
     return replies
 

@@ -25,6 +25,7 @@ Took = Callable[[Sequence[Exchange], Sequence[Payload]], Sequence[Exchange]]
 Reconcile = Callable[[str, int], Awaitable[None]]
 Bury = Callable[[str], Awaitable[None]]
 
+_LUMP = 64 << 10  # what the judge holds is told when it has changed by so much
 #: What a piece takes beside its bytes: the header of a bytes object, a tuple of two, an int and a place in a tuple (CPython 3.11).
 _PIECE = 33 + 56 + 28 + 8
 
@@ -32,15 +33,17 @@ _PIECE = 33 + 56 + 28 + 8
 class Intake:
     """The queue.
 
-    ``capacity`` in bytes of captured bodies; ``counters`` is the directory of the traffic processes' counters, where what has been taken is
-    acknowledged; ``took`` hears of all that comes, before anything is done with it and as it came (the payloads
+    ``capacity`` in bytes of captured bodies, of what waits here and what is ``under_way`` together; ``counters`` is the directory of the traffic
+    processes' counters, where what has been taken is acknowledged and what is held is told: it takes the room of what waits over there.
+    Whoever takes exchanges keeps ``under_way`` (bytes of what is asked about or being compared) and ``answered`` (of what waits to be compared) up to date; ``took`` hears of all that comes, before anything is done with it and as it came (the payloads
     of its frames) and says what of it is new, ``reconcile`` accounts for what an incarnation handed over on earlier connections, ``bury`` for all that a dead one had left.
     """
 
     def __init__(self, capacity: int, counters: Path, took: Took, reconcile: Reconcile, bury: Bury) -> None:
         self.capacity = capacity
         self.counters = counters
-        self.waiting_bytes = 0
+        self.waiting_bytes = self.under_way = self.answered = 0
+        self._told = 0
         self.arrived: Callable[[], None] = _nobody
         self._took, self._reconcile, self._bury = took, reconcile, bury
         self._farewells: dict[asyncio.Future[None], str] = {}
@@ -60,14 +63,28 @@ class Intake:
 
     def next(self) -> Exchange | None:
         """The next exchange, None while there is none."""
-        if not self._queue:
-            return None
-        weight, exchange = self._queue.popleft()
-        self.waiting_bytes -= weight
-        if self.waiting_bytes <= self.capacity // 2:
+        exchange = None
+        if self._queue:
+            weight, exchange = self._queue.popleft()
+            self.waiting_bytes -= weight
+        if not self.crowded:
             for line in self._lines:
                 line.resume()
+        if abs(self.waiting_bytes + self.under_way + self.answered - self._told) >= _LUMP:
+            self._tell()
         return exchange
+
+    @property
+    def crowded(self) -> bool:
+        """Whether half of the room is taken that what is under way leaves here, or none is left."""
+        return self.waiting_bytes * 2 >= self.capacity - self.under_way
+
+    def _tell(self) -> None:
+        """Tell the traffic processes what is held here, each its part."""
+        self._told = self.waiting_bytes + self.under_way + self.answered
+        part = self._told // max(1, len(self._lines))
+        for line in self._lines:
+            line.tell(part)
 
     def close(self) -> None:
         """Read no more; what waits is still taken."""
@@ -88,7 +105,8 @@ class Intake:
         acknowledge(len(exchanges))
         for exchange in fresh:
             self.put_back(exchange)
-        return self.waiting_bytes < self.capacity
+        self._tell()
+        return self.waiting_bytes + self.under_way < self.capacity
 
     def put_back(self, exchange: Exchange) -> None:
         """Queue what had been taken before, in this life or an earlier one."""
@@ -217,6 +235,11 @@ class _Line(asyncio.Protocol):
         self._given_up = True
         if self._transport is not None:
             self._transport.abort()
+
+    def tell(self, held: int) -> None:
+        """Say what of the judge's memory counts against that process's limit."""
+        if self._receipt is not None:
+            self._receipt.holding(held)
 
     def acknowledge_to(self, receipt: Receipt, before: int) -> None:
         """Acknowledge there from now on. What was acknowledged beyond ``before`` came when its sender had already taken it back, and comes again."""

@@ -2,7 +2,7 @@
 
 House rules. Asking the shadows never waits for comparing: what has been answered waits in a queue of bounded bytes, and what does not fit is dropped
 and counted (``shed{compare_busy}``). The event loop looks at its sockets after each millisecond of comparing, or one comparison if that takes longer. Whatever has been taken from the intake is
-settled exactly once, by whoever takes it out of the table it is in. An exchange is worked on at one desk from its beginning to its end, whatever is
+settled exactly once, by whoever takes it out of the table it is in, and weighs in the sums of bytes as long as it is there. An exchange is worked on at one desk from its beginning to its end, whatever is
 configured meanwhile.
 """
 
@@ -12,15 +12,17 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from proxy.exchange import Exchange
 from proxy.judge.case import Mirrored
 from proxy.judge.cpu import COMPARE, COMPARE_ASIDE
 from proxy.judge.desk import Done
 from proxy.judge.guard import KILL_SWITCH
+from proxy.judge.intake import size_of
 from proxy.judge.stepped import stepped
 
 #: Settlements that may wait for the store: records are large, and the counts of what was dropped are small but may be many.
@@ -32,9 +34,11 @@ _SHUTDOWN = "shutdown"
 
 
 class Source(Protocol):
-    """Where exchanges come from; ``arrived`` is called when there is one."""
+    """Where exchanges come from; ``arrived`` is called when there is one. We tell it what bytes of its exchanges we hold, see ``Intake``."""
 
     arrived: Callable[[], None]
+    under_way: int
+    answered: int
 
     def __len__(self) -> int:
         """How many there are."""
@@ -46,8 +50,8 @@ class Source(Protocol):
 class Worker(Protocol):
     """What is done with an exchange; see ``Desk``."""
 
-    def mirror(self, exchange: Exchange, then: Callable[[Mirrored | Done], None]) -> None:
-        """Ask the shadows."""
+    def mirror(self, exchange: Exchange, then: Callable[[Mirrored | Done], None]) -> int:
+        """Ask the shadows; returns the bytes held to be sent."""
 
     @property
     def asks_no_more(self) -> bool:
@@ -77,22 +81,27 @@ class Book(Protocol):
         """Whether a later life will take an exchange up that we leave unsettled."""
 
 
-class _Work(NamedTuple):
-    """An exchange, and the desk at which it is worked on."""
+@dataclass(slots=True)
+class _Work:
+    """An exchange, the desk at which it is worked on, and the bytes held for it."""
 
     exchange: Exchange
     desk: Worker
+    weight: int = 0
 
 
 class Pipeline:
-    """``at_once``: exchanges asked about at once, and as many compared that wait for an engine; ``room``: bytes that may wait to be compared."""
+    """The table of what is under way, and the queue of what waits to be compared.
 
-    def __init__(self, source: Source, desk: Worker, ledger: Book, *, at_once: int, room: int) -> None:
+    ``at_once``: exchanges asked about at once, and as many compared that wait for an engine; ``under_way``: bytes that all those may take (but one alone may
+    take more); ``room``: bytes that may wait to be compared.
+    """
+
+    def __init__(self, source: Source, desk: Worker, ledger: Book, *, at_once: int, under_way: int, room: int) -> None:
         self._source, self._desk, self._ledger = source, desk, ledger
-        self._at_once, self._room = at_once, room
+        self._at_once, self._under_way, self._room = at_once, under_way, room
         self._asking: dict[int, _Work] = {}
-        self._queue: deque[tuple[_Work, int, Mirrored]] = deque()  # with its weight
-        self._queued = 0  # bytes
+        self._queue: deque[tuple[_Work, Mirrored]] = deque()
         self._aside = ThreadPoolExecutor(1, "compare")
         self._judging: dict[asyncio.Task[None], _Work] = {}
         self._open: Counter[int] = Counter()  # exchanges not yet settled, by desk
@@ -103,9 +112,9 @@ class Pipeline:
         self._wake, self._empty = asyncio.Event(), asyncio.Event()
         source.arrived = self.pull
 
-    def configure(self, desk: Worker, *, at_once: int, room: int) -> None:
+    def configure(self, desk: Worker, *, at_once: int, under_way: int, room: int) -> None:
         """Work on what is taken from now on at another desk, within other bounds."""
-        self._desk, self._at_once, self._room = desk, at_once, room
+        self._desk, self._at_once, self._under_way, self._room = desk, at_once, under_way, room
         self._wake.set()
         self.pull()
 
@@ -130,18 +139,25 @@ class Pipeline:
         if self._pulling or self.holding:
             return  # held, or asked again by something that ended at once: the loop below goes on
         self._pulling = True
-        source = self._source
-        while source and self._may_ask() and self._ledger.backlog < _COUNTS and not self._stopping:
-            exchange = source.next()
+        while self._may_ask() and self._ledger.backlog < _COUNTS and not self._stopping:
+            exchange = self._source.next()  # it looks for room even if it has none
             if exchange is None:
                 break
             work = self._take(exchange)
-            if not self._enabled:
+            if self._enabled:
+                self._ask(work, self._taken)
+            else:
                 self._drop(work, KILL_SWITCH)
-                continue
-            self._asking[self._taken] = work
-            work.desk.mirror(exchange, partial(self._mirrored, self._taken))
         self._pulling = False
+
+    def _ask(self, work: _Work, number: int) -> None:
+        self._asking[number] = work
+        work.weight = size_of(work.exchange)
+        self._source.under_way += work.weight
+        sent = work.desk.mirror(work.exchange, partial(self._mirrored, number))
+        if number in self._asking:
+            work.weight += sent
+            self._source.under_way += sent
 
     def _may_ask(self) -> bool:
         """Whether there is a place for one more exchange.
@@ -151,7 +167,7 @@ class Pipeline:
         """
         if self._at_once == 1 and not self._desk.asks_no_more:
             return not self._open
-        return len(self._asking) < self._at_once
+        return len(self._asking) < self._at_once and (self._source.under_way < self._under_way or not self._asking)
 
     def _take(self, exchange: Exchange) -> _Work:
         self._taken += 1
@@ -162,15 +178,16 @@ class Pipeline:
         work = self._asking.pop(number, None)
         if work is None:
             return  # settled without it
+        self._source.under_way -= work.weight
         if isinstance(came, Done):
             self._settle(work, came)
         else:
-            weight = came.weight()
-            if self._queue and self._queued + weight > self._room:
+            work.weight = came.weight()
+            if self._queue and self._source.answered + work.weight > self._room:
                 self._settle(work, work.desk.instead(work.exchange, "shed", "compare_busy"))
             else:
-                self._queue.append((work, weight, came))
-                self._queued += weight
+                self._queue.append((work, came))
+                self._source.answered += work.weight
                 self._wake.set()
         self.pull()
 
@@ -193,11 +210,12 @@ class Pipeline:
         until = monotonic() + _HOLD
         with COMPARE:
             while self._may_compare():
-                work, weight, mirrored = self._queue.popleft()
-                self._queued -= weight
-                if weight > _LARGE or not work.desk.asks_no_more:
+                work, mirrored = self._queue.popleft()
+                self._source.answered -= work.weight
+                if work.weight > _LARGE or not work.desk.asks_no_more:
                     task = asyncio.ensure_future(self._judged(work, mirrored))
                     self._judging[task] = work
+                    self._source.under_way += work.weight
                     task.add_done_callback(self._over)
                     return
                 self._settle(work, work.desk.judge_now(mirrored))
@@ -218,6 +236,7 @@ class Pipeline:
 
     def _over(self, task: asyncio.Task[None]) -> None:
         work = self._judging.pop(task)
+        self._source.under_way -= work.weight
         if task.cancelled():  # before it began, so that it could not see to it itself
             self._drop(work, self._why)
         self._wake.set()
@@ -247,10 +266,11 @@ class Pipeline:
         self._why = why
         for task in self._judging:
             task.cancel()
-        left = [*self._asking.values(), *(work for work, _, _ in self._queue)]
+        left = [*self._asking.values(), *(work for work, _ in self._queue)]
+        self._source.under_way -= sum(work.weight for work in self._asking.values())
+        self._source.answered = 0
         self._asking.clear()
         self._queue.clear()
-        self._queued = 0
         for work in left:
             self._drop(work, why)
 

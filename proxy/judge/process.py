@@ -37,7 +37,9 @@ logger = logging.getLogger("parhelion")
 
 _SNAPSHOT_EVERY = 1.0
 _PURGE_EVERY, _PURGE_SOONEST = 600.0, 5.0
-_COMPARED_LATER = 4  # this part of limits.queue_bytes holds what has been mirrored and waits to be compared, the rest what waits to be mirrored
+#: This part of limits.queue_bytes holds what has been mirrored and waits to be compared, and the rest what waits to be mirrored and what is under way,
+#: of which the latter may be so much.
+_COMPARED_LATER, _UNDER_WAY = 4, 2
 _COLLECT = (
     50_000,
     20,
@@ -61,7 +63,7 @@ class Judge:
         self.ledger = Ledger(config, self.metrics, self.spool)
         self._kept = self.ledger.take_up()
         self.engines = Engines(config, self.ledger, self.metrics)
-        queue, room = _bounds(config)
+        queue, under_way, room = _bounds(config)
         self.intake = Intake(
             queue,
             self.state / "counters",
@@ -70,7 +72,9 @@ class Judge:
             lambda name: self.ledger.bury(name, self.state / "counters"),
         )
         self.desk = self._desk()
-        self.pipeline = Pipeline(self.intake, self.desk, self.ledger, at_once=config.limits.in_flight, room=room)
+        self.pipeline = Pipeline(
+            self.intake, self.desk, self.ledger, at_once=config.limits.in_flight, under_way=under_way, room=room
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop: asyncio.Event | None = None
         self._broken = False
@@ -134,9 +138,9 @@ class Judge:
             old, self.engines, self.config = (self.desk, self.engines), engines, config
             self.metrics.configure(config)
             self.ledger.configure(config)
-            self.intake.capacity, room = _bounds(config)
+            self.intake.capacity, under_way, room = _bounds(config)
             self.desk = self._desk()
-            self.pipeline.configure(self.desk, at_once=config.limits.in_flight, room=room)
+            self.pipeline.configure(self.desk, at_once=config.limits.in_flight, under_way=under_way, room=room)
             self._watch()
             self._keep(self._retire(*old))
         self._turn(switch)
@@ -168,7 +172,7 @@ class Judge:
         while self._kept and not self.engines.known() and time.monotonic() < until:  # noqa: ASYNC110 - as below
             await asyncio.sleep(_LATER)
         for kept in self._kept:
-            while self.intake.waiting_bytes > self.intake.capacity // 2:  # noqa: ASYNC110 - in no hurry
+            while self.intake.crowded:  # noqa: ASYNC110 - in no hurry
                 await asyncio.sleep(_LATER)
             exchange = self.spool.read(kept)
             if exchange is None:
@@ -255,7 +259,8 @@ class Judge:
             logs.say(logger, logging.WARNING, "snapshot_failed")
 
 
-def _bounds(config: Config) -> tuple[int, int]:
-    """Bytes that may wait to be mirrored, and to be compared."""
-    compared_later = config.limits.queue_bytes // _COMPARED_LATER
-    return config.limits.queue_bytes - compared_later, compared_later
+def _bounds(config: Config) -> tuple[int, int, int]:
+    """Bytes that may wait to be mirrored or be under way; that may be under way; that may wait to be compared."""
+    most = config.limits.queue_bytes
+    compared_later = most // _COMPARED_LATER
+    return most - compared_later, most // _UNDER_WAY, compared_later

@@ -25,7 +25,9 @@ log = logging.getLogger("parhelion.totals")
 
 RETIRED = "retired.msgpack"
 #: Slots that say what is, not what was: of a dead process they are 0.
-GAUGES = (Slot.OPEN_SAMPLED, Slot.QUEUED, Slot.QUEUED_BYTES, Slot.OPEN_STREAMS, Slot.CLIENT_CONNECTIONS)
+GAUGES = (
+    Slot.OPEN_SAMPLED, Slot.QUEUED, Slot.QUEUED_BYTES, Slot.OPEN_STREAMS, Slot.CLIENT_CONNECTIONS, Slot.JUDGE_BYTES,
+)  # fmt: skip
 #: Incarnations whose hand-over is remembered one by one for the judge's reconciliation; older ones were reconciled long ago.
 _REMEMBERED = 1024
 

@@ -1,7 +1,7 @@
 """The way out of a traffic process: exchanges to the judge over a unix socket, in batches, never waiting.
 
-House rules. ``offer`` returns at once whatever the judge does. What waits is bounded by ``queue_bytes`` (captures still open count
-and what the judge has not acknowledged count too); beyond that the newest is dropped and counted. What has been given to the transport counts as
+House rules. ``offer`` returns at once whatever the judge does. What waits is bounded by ``queue_bytes`` (captures still open,
+what the judge has not acknowledged, and what it says to hold count too); beyond that the newest is dropped and counted. What has been given to the transport counts as
 handed over and is held until the judge acknowledges it, in shared memory and so without waking anybody; when the connection ends before that, it
 is handed over again. A missing, dead or hung judge is tried again from the coarse timer.
 """
@@ -24,11 +24,12 @@ _HIGH_WATER = 512 << 10  # with one more batch on top the transport holds less t
 _GATHER = 0.002  # how long finished exchanges gather into one write
 _FIRST_RETRY = 0.25
 _LONGEST_RETRY = 1.0  # a connect is cheap, and what waits here dies with this process
-_QUEUED, _QUEUED_BYTES, _HANDED_OVER, _ACKNOWLEDGED = (
+_QUEUED, _QUEUED_BYTES, _HANDED_OVER, _ACKNOWLEDGED, _JUDGE_BYTES = (
     int(Slot.QUEUED),
     int(Slot.QUEUED_BYTES),
     int(Slot.HANDED_OVER),
     int(Slot.ACKNOWLEDGED),
+    int(Slot.JUDGE_BYTES),
 )  # a member costs a lookup
 _HUNG = 30.0  # a judge that takes nothing for this long is left for a new connection: there may be a new judge
 
@@ -110,7 +111,7 @@ class Handoff:
     def hold(self, size: int) -> bool:
         """Take ``size`` bytes (negative: give back) of the budget for an open capture; false, and nothing taken, when there is no room."""
         held = self._held + size
-        if size > 0 and held + self._queued + self._unacknowledged > self._limit:
+        if size > 0 and held + self._queued + self._unacknowledged + self._counters.slots[_JUDGE_BYTES] > self._limit:
             return False
         self._held = held
         return True
@@ -118,13 +119,12 @@ class Handoff:
     def offer(self, exchange: Exchange) -> None:
         """Queue an exchange, or drop and count it. Never waits, never raises."""
         payload = encode(exchange)
-        queued = self._queued + len(payload) + PREFIX
-        if self._closed or self._held + queued + self._unacknowledged > self._limit:
+        queued, slots = self._queued + len(payload) + PREFIX, self._counters.slots
+        if self._closed or self._held + queued + self._unacknowledged + slots[_JUDGE_BYTES] > self._limit:
             self._counters.add(Slot.SHED_QUEUE)
             return
         self._queue.append(payload)
         self._queued = queued
-        slots = self._counters.slots
         slots[_QUEUED] += 1
         slots[_QUEUED_BYTES] = queued + self._unacknowledged
         if self._gathering is None and self._line is not None:
@@ -193,6 +193,7 @@ class Handoff:
         if line is self._line:
             self._line = None
             self._partial = None
+            self._counters.slots[_JUDGE_BYTES] = 0  # nobody is there; the next judge says what it holds
             self._take_back()
             self._retry_at = self.now() + self._retry
             self._retry = min(self._retry * 2, _LONGEST_RETRY)

@@ -1,4 +1,4 @@
-"""Memory given back to the system once a backlog has drained.
+"""Memory given back to the system once a backlog has drained, or moved on to the judge.
 
 What waited for the judge were thousands of buffers of every size, and other things were allocated between them: the C library keeps the pages that they
 leave. ``malloc_trim(3)`` gives them back; it is glibc's, and elsewhere nothing is done.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-_LARGE = 1 << 20  # bytes; what a smaller backlog leaves is not worth the walk through the heap
+#: Bytes. What a smaller backlog leaves is not worth the walk through the heap; what a part of a very large one leaves is.
+_LARGE, _VERY_LARGE = 1 << 20, 16 << 20
 
 
 def _of_the_library() -> Callable[[int], object]:
@@ -28,8 +29,8 @@ class Heap:
         self._most = 0
 
     def holds(self, backlog: int) -> None:
-        """Note the backlog; when a large one is gone, give back what it took: a walk of about 1 ms behind 16 MiB, 10 ms behind 256."""
+        """Note the backlog; when half of a very large one is gone, or all of a large one, give back what it took: a walk of about 1 ms behind 16 MiB, 10 ms behind 256."""
         self._most = max(self._most, backlog)
-        if not backlog and self._most >= _LARGE:
-            self._most = 0
+        if self._most >= (_LARGE if not backlog else _VERY_LARGE) and backlog <= self._most // 2:
+            self._most = backlog
             self._trim(0)

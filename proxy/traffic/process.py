@@ -56,7 +56,7 @@ class Live:
         (state / "counters").mkdir(parents=True, exist_ok=True)
         self.counters = Counters.create(state / "counters" / f"{incarnation}.bin")
         self.deadlines = Deadlines(loop, round_seconds=min(1.0, snapshot.head, snapshot.idle))
-        self.handoff = Handoff(loop, str(state / "judge.sock"), incarnation, self.counters, config.limits.queue_bytes)
+        self.handoff = Handoff(loop, str(state / "judge.sock"), incarnation, self.counters, _queue(config))
         self.service = Service(
             loop,
             snapshot,
@@ -102,7 +102,7 @@ class Live:
         known = self.service.snapshot.inject if _same_dialect(before, config) else None
         snapshot = snapshot_of(config, config.sampling.salt or self._salt, _named_dialect(config) or known)
         self.config = config
-        self.handoff.limit(config.limits.queue_bytes)
+        self.handoff.limit(_queue(config))
         self.service.reconfigure(snapshot)
         if not _same_dialect(before, config):
             self._learning.cancel()
@@ -110,6 +110,11 @@ class Live:
 
     def _learn(self) -> asyncio.Task[None]:
         return self._loop.create_task(_learn_dialect(self.config, self.service))
+
+
+def _queue(config: Config) -> int:
+    """This process's part of what may wait."""
+    return config.limits.queue_bytes // config.processes
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

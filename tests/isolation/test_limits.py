@@ -15,7 +15,7 @@ import uvloop
 
 from proxy.demo.proxy_process import ProxyProcess
 from tests.isolation import load, watch
-from tests.isolation.stage import Metrics, Processes, Sick, arms, settled, sick
+from tests.isolation.stage import MIB, Metrics, Processes, Sick, arms, settled, sick
 from tests.isolation.threaded import threaded
 from tests.running import parhelion, post, until
 from tests.wire.engine import Connection, reply
@@ -23,11 +23,14 @@ from tests.wire.engine import Connection, reply
 Figure = Callable[[str, str], None]
 
 TOKENS = 8  # of each reply of the toy
+ALLOWANCE = 64 * MIB  # beside what a limit bounds
 
 
 @contextmanager
-def limited(primary: Sick, shadow: str, directory: Path, **limits: Any) -> Iterator[ProxyProcess]:
-    shadows = arms(shadow, engine="openai", deadline=10.0)
+def limited(
+    primary: Sick, shadow: str, directory: Path, deadline: float = 10.0, **limits: Any
+) -> Iterator[ProxyProcess]:
+    shadows = arms(shadow, engine="openai", deadline=deadline)
     with parhelion(directory, primary.url, shadows, limits=limits) as proxy:
         proxy.wait_known(["primary", "cand"], 30)
         yield proxy
@@ -135,4 +138,31 @@ def test_queue_bytes(primary: Sick, tmp_path: Path, figure: Figure) -> None:
         ended = settled(proxy, 2000).ended("cand")
         figure("limits", f"queue_bytes 200,000, judge stopped: {waiting} bytes waiting; {ended}")
         assert 150_000 < waiting <= 200_000
+        assert ended["shed:queue"] > 0
+
+
+def test_long_bodies_for_a_shadow_that_never_reads(primary: Sick, tmp_path: Path, figure: Figure) -> None:
+    """``queue_bytes`` bounds what all processes hold together: what is being sent, what waits behind it, and what waits for the judge."""
+    queue = 64 * MIB
+    corpus = [load.chat("long " * 200_000, stream=False)]
+    wanted, tally = uvloop.run(load.expect(primary.url, corpus)), load.Tally()
+    with (
+        sick() as shadow,
+        limited(primary, shadow.url, tmp_path, deadline=60.0, in_flight=64, queue_bytes=queue) as proxy,
+    ):
+        shadow.become("deaf")
+        with watch.growth(proxy, shadow.port) as grown:
+            uvloop.run(load.drive(proxy.clients, 200, wanted, tally, corpus=corpus, at_once=4))
+            time.sleep(0.5)
+        seen = Metrics(proxy)
+        shadow.become("refuse")  # what it never read is cut, so that all is settled without waiting for a deadline
+        ended = settled(proxy, 200).ended("cand")
+        figure(
+            "limits",
+            f"queue_bytes 64 MiB, 200 requests of 1 MB to a shadow that never reads: {grown.together / MIB:.0f} MiB more in all, {grown}; {ended}",
+        )
+        assert (tally.failed, tally.wrong) == (0, [])
+        assert grown.together <= queue + ALLOWANCE
+        assert grown.connections > 8  # and it is made use of
+        assert seen.sum("handoff_bytes") < queue // 2
         assert ended["shed:queue"] > 0

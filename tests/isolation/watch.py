@@ -21,6 +21,7 @@ class Growth:
 
     start: dict[str, tuple[int, int]] = field(default_factory=dict)
     highest: dict[str, tuple[int, int]] = field(default_factory=dict)
+    together: int = 0  # bytes by which all of them had grown at one moment, at most
     connections: int = 0  # to the shadow's port, at most at once
 
     def within(self, more: int) -> None:
@@ -52,9 +53,12 @@ def growth(proxy: ProxyProcess, shadow_port: int = 0) -> Iterator[Growth]:
 
     def look() -> None:
         while not over.wait(_EVERY):
+            grown = 0
             for role, pid in pids.items():
                 now = (resident(pid), descriptors(pid))
+                grown += now[0] - found.start[role][0]
                 found.highest[role] = max(found.highest[role][0], now[0]), max(found.highest[role][1], now[1])
+            found.together = max(found.together, grown)
             if shadow_port:
                 found.connections = max(found.connections, connections_to(shadow_port))
 

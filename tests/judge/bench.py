@@ -32,6 +32,7 @@ class Source:
     def __init__(self, count: int = 0) -> None:
         self.arrived: Callable[[], None] = lambda: None
         self.waiting = [exchange(number) for number in range(count)]
+        self.under_way = self.answered = 0
 
     def __len__(self) -> int:
         return len(self.waiting)
@@ -46,6 +47,7 @@ class Desk:
     def __init__(self, *, at_once: bool = False) -> None:
         self.at_once = at_once
         self.asked: list[tuple[Exchange, Callable[[Mirrored | Done], None]]] = []
+        self.sends = 0  # bytes for each that is asked about
         self.go_on = asyncio.Event()
         self.judging = 0
         self.threads: set[str] = set()
@@ -54,10 +56,11 @@ class Desk:
             0.0,
         )  # whether comparing asks engines, and seconds of processor time it takes otherwise
 
-    def mirror(self, one: Exchange, then: Callable[[Mirrored | Done], None]) -> None:
+    def mirror(self, one: Exchange, then: Callable[[Mirrored | Done], None]) -> int:
         self.asked.append((one, then))
         if self.at_once:
             then(Mirrored(one))
+        return self.sends
 
     @property
     def asks_no_more(self) -> bool:
@@ -110,15 +113,25 @@ class Book:
 
 class Bench:
     def __init__(
-        self, count: int, *, at_once: int = 4, room: int = 1 << 30, answers: bool = True, slow: bool = False
+        self,
+        count: int,
+        *,
+        at_once: int = 4,
+        room: int = 1 << 30,
+        under_way: int = 1 << 30,
+        answers: bool = True,
+        slow: bool = False,
     ) -> None:
         self.source, self.desk, self.book = Source(count), Desk(at_once=answers), Book(slow=slow)
-        self.pipeline = Pipeline(self.source, self.desk, self.book, at_once=at_once, room=room)
+        self.pipeline = Pipeline(self.source, self.desk, self.book, at_once=at_once, under_way=under_way, room=room)
         self.comparing = asyncio.ensure_future(self.pipeline.compare())
 
     async def close(self) -> None:
         self.comparing.cancel()
         await asyncio.gather(self.comparing, return_exceptions=True)
+        await turns(3)
+        if not self.pipeline.held:  # what has ended weighs nothing
+            assert (self.source.under_way, self.source.answered) == (0, 0)
 
 
 async def turns(count: int = 50) -> None:

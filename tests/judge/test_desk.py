@@ -49,10 +49,11 @@ class Broken:
     def __init__(self, *, later: bool = False) -> None:
         self.later = later
 
-    def mirror(self, exchange: Exchange, then: Callable[[Mirrored], None]) -> None:
+    def mirror(self, exchange: Exchange, then: Callable[[Mirrored], None]) -> int:
         if not self.later:
             raise OverflowError
         then(Mirrored(exchange))
+        return 0
 
     async def judge(self, _: Mirrored) -> Examined:
         raise OverflowError

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from proxy.counters import Counters, Receipt
+from proxy.counters import Counters, Receipt, Slot
 from proxy.exchange import Ended, Exchange
 from proxy.judge.intake import Intake, size_of
 from proxy.traffic.wire import Hello, encode_frame
@@ -274,6 +274,66 @@ def test_a_stranger_on_the_socket_is_hung_up_on(tmp_path: Path) -> None:
         writer.close()
         with contextlib.suppress(ConnectionResetError):
             await writer.wait_closed()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(run())
+
+
+def test_what_is_under_way_takes_room_from_what_waits(tmp_path: Path) -> None:
+    async def run() -> None:
+        intake = intake_for(tmp_path, Ledger(), 20_000)
+        intake.under_way = 16_000
+        server = await intake.listen(tmp_path / "judge.sock")
+        writer = await connect(tmp_path / "judge.sock", Hello("t0", 0))
+        for number in range(400):
+            writer.write(encode_frame(exchange(number, size=4000)))
+        await until(lambda: len(intake))
+        await asyncio.sleep(0.05)
+        came = len(intake)
+        assert 0 < came < 400  # it was full with the first read
+        intake.under_way = 20_000  # all that is taken goes under way: an empty queue, and no room
+        while intake.next() is not None:
+            pass
+        assert intake.crowded
+        await asyncio.sleep(0.05)
+        assert not len(intake)
+        intake.under_way = 0
+        assert intake.next() is None  # whoever has room looks, and it is read on
+        while came < 400:
+            await take(intake)
+            came += 1
+        intake.close()
+        await close(writer)
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(run())
+
+
+def test_what_the_judge_holds_is_told_to_each_traffic_process_in_parts(tmp_path: Path) -> None:
+    async def run() -> None:
+        intake = intake_for(tmp_path, Ledger())
+        Counters.create(tmp_path / "t1.bin").close()
+        server = await intake.listen(tmp_path / "judge.sock")
+        told = [Counters.attach(tmp_path / f"{name}.bin") for name in ("t0", "t1")]
+        writers = [await connect(tmp_path / "judge.sock", Hello(name, 0)) for name in ("t0", "t1")]
+        await until(lambda: len(intake.connected()) == 2)
+        writers[0].write(encode_frame(exchange(1, size=200_000)))
+        await until(lambda: len(intake))
+        weight = size_of(exchange(1, size=200_000))
+        assert [one[Slot.JUDGE_BYTES] for one in told] == [weight // 2] * 2
+        intake.under_way, intake.answered = 300_000, 100_000
+        await take(intake)
+        assert [one[Slot.JUDGE_BYTES] for one in told] == [200_000] * 2
+        intake.under_way = intake.answered = 0
+        assert intake.next() is None
+        assert [one[Slot.JUDGE_BYTES] for one in told] == [0] * 2
+        intake.close()
+        for writer in writers:
+            await close(writer)
+        for one in told:
+            one.close()
         server.close()
         await server.wait_closed()
 

@@ -48,6 +48,52 @@ def test_no_more_are_asked_about_at_once_than_allowed() -> None:
     asyncio.run(main())
 
 
+def test_what_is_asked_about_is_bounded_by_the_bytes_that_it_takes() -> None:
+    async def main() -> None:
+        bench = Bench(10, under_way=10_000, answers=False)
+        bench.desk.sends = 4000 - WEIGHT
+        bench.pipeline.pull()
+        assert len(bench.desk.asked) == 3  # the third begins below the bound, and is the last
+        assert bench.source.under_way == 12_000
+        one, then = bench.desk.asked[0]
+        then(bench.desk.instead(one, "incomparable", "shadow_error"))
+        assert (len(bench.desk.asked), bench.source.under_way) == (4, 12_000)
+        await bench.pipeline.finish(0.01)
+        assert bench.pipeline.held == 0
+        await bench.close()
+
+    asyncio.run(main())
+
+
+def test_one_that_takes_more_than_all_may_is_asked_about_alone() -> None:
+    async def main() -> None:
+        bench = Bench(3, under_way=WEIGHT // 2, answers=False)
+        bench.pipeline.pull()
+        for asked in range(1, 4):
+            assert len(bench.desk.asked) == asked
+            one, then = bench.desk.asked[-1]
+            then(bench.desk.instead(one, "incomparable", "shadow_error"))
+        assert bench.book.reasons() == {"shadow_error": 3}
+        await bench.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_being_compared_weighs_until_it_is_over() -> None:
+    async def main() -> None:
+        bench = Bench(4, at_once=2, under_way=3 * WEIGHT)
+        bench.pipeline.pull()
+        assert (bench.source.under_way, bench.source.answered) == (0, 4 * WEIGHT)
+        await turns()
+        assert (bench.desk.judging, bench.source.under_way, bench.source.answered) == (2, 2 * WEIGHT, 2 * WEIGHT)
+        bench.desk.go_on.set()
+        await bench.pipeline.finish(5.0)
+        assert bench.book.reasons() == {"compared": 4}
+        await bench.close()
+
+    asyncio.run(main())
+
+
 def test_a_single_place_is_kept_until_all_is_settled() -> None:
     async def main() -> None:
         bench = Bench(3, at_once=1)
@@ -166,8 +212,9 @@ def test_what_was_decided_without_asking_settles_at_once() -> None:
         bench = Bench(3000, answers=False)
         ends = bench.desk.instead
 
-        def mirror(one: Exchange, then: Callable[[Mirrored | Done], None]) -> None:
+        def mirror(one: Exchange, then: Callable[[Mirrored | Done], None]) -> int:
             then(ends(one, "not_sampled", ""))
+            return 0
 
         bench.desk.mirror = mirror  # type: ignore[method-assign]
         bench.pipeline.pull()
@@ -227,7 +274,7 @@ def test_an_exchange_ends_at_the_desk_where_it_began() -> None:
         bench.pipeline.pull()
         later = Desk()
         later.go_on.set()
-        bench.pipeline.configure(later, at_once=8, room=1 << 30)
+        bench.pipeline.configure(later, at_once=8, under_way=1 << 30, room=1 << 30)
         assert (len(bench.desk.asked), len(later.asked)) == (2, 1)
         assert bench.pipeline.busy(bench.desk)
         bench.desk.go_on.set()

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from proxy.config import Limits, Match, Rule, Sampling
-from proxy.counters import Counters, Slot
+from proxy.counters import Counters, Receipt, Slot
 from proxy.exchange import Ended
 from tests.wire.client import ask, get, post
 from tests.wire.engine import STREAM, Connection, Engine, always, chunk, reply, stream
@@ -212,6 +212,30 @@ def test_without_a_judge_what_waits_is_bounded_and_goes_when_one_comes(state: Pa
                 await proxy.until(Slot.QUEUED_BYTES, 0)
                 assert (proxy[Slot.HANDED_OVER], proxy[Slot.QUEUED]) == (waiting, 0)
                 assert proxy.balanced()
+
+    uvloop.run(main())
+
+
+def test_what_the_judge_holds_takes_the_room_of_what_waits_until_it_is_gone(state: Path) -> None:
+    async def main() -> None:
+        limits = Limits(queue_bytes=20_000)
+        async with Engine(always(reply(b"r" * 1000))) as engine, proxied(engine.url, state, limits=limits) as proxy:
+            async with judging(state) as judge:
+                await _requests(proxy, 1)
+                await judge.until(1)
+                held = Receipt(state / "counters" / f"{proxy.incarnation}.bin")
+                held.holding(19_000)
+                await _requests(proxy, 5, b"q" * 1000)
+                assert (proxy[Slot.SHED_QUEUE], proxy[Slot.HANDED_OVER]) == (5, 1)
+                held.holding(0)
+                await _requests(proxy, 5, b"q" * 1000)
+                await judge.until(6)
+                held.holding(19_000)
+                held.close()
+            await proxy.until(Slot.JUDGE_BYTES, 0)  # with the judge, what it held is gone
+            await _requests(proxy, 5, b"q" * 1000)
+            assert (proxy[Slot.SHED_QUEUE], proxy[Slot.QUEUED]) == (5, 5)
+            assert proxy.balanced()
 
     uvloop.run(main())
 

@@ -18,6 +18,9 @@ from proxy.traffic.heap import Heap
         ([2 << 20, 1000, 0, 0, 0], 1),
         ([2 << 20, 0, 3 << 20, 0], 2),
         ([2 << 20, 0, 1000, 0], 1),
+        ([64 << 20, 33 << 20, 33 << 20], 0),
+        ([64 << 20, 32 << 20, 32 << 20, 17 << 20], 1),  # half of it has gone on to the judge
+        ([64 << 20, 32 << 20, 16 << 20, 8 << 20, 4 << 20, 0], 4),
     ],
 )
 def test_a_large_backlog_that_is_gone_is_given_back_once(
