@@ -8,8 +8,9 @@ alternatives are not looked at: those of a text are its own, and those of a labe
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from enum import Enum
-from itertools import chain, repeat
+from itertools import accumulate, chain, repeat
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -177,11 +178,8 @@ def columns(rows: list[Any], called: Way, texts: list[str | None] | None = None)
     if (called is Way.SPELLED and not _spell(names, rows)) or not _ordered(lists):
         return None
 
-    def token(index: int) -> Token:
-        told = None if texts is None else texts[index]
-        return chat_row(_as_json(rows[index], called) | ({} if told is None else {ROW_TEXT: (told,)}))
-
     logprobs = [row.logprob for row in rows]
+    token = _maker(names, logprobs, lists, called, spelled=[row.bytes for row in rows], texts=texts)
     if rows and (None in logprobs or not LISTED[0] < min(logprobs) <= max(logprobs) <= LISTED[1]):
         logprobs = list(map(number, logprobs))
     return Columns(
@@ -195,10 +193,44 @@ def columns(rows: list[Any], called: Way, texts: list[str | None] | None = None)
     )
 
 
+def _maker(
+    names: list[str],
+    logprobs: list[Any],
+    lists: Lists,
+    called: Way,
+    *,
+    spelled: list[Any],
+    texts: list[str | None] | None,
+) -> Callable[[int], Token]:
+    """Return what makes the token of a row, from nothing but columns: the rows they were read from make room for the other arm's."""
+    starts = list(accumulate(lists.sizes, initial=0))
+
+    def token(index: int) -> Token:
+        at, to = starts[index : index + 2]
+        top: list[Json] = [
+            {"token": name, "logprob": value}
+            for name, value in zip(lists.names[at:to], lists.values[at:to], strict=True)
+        ]
+        if called is Way.SPELLED:
+            top = [entry | {"bytes": list(entry["token"].encode())} for entry in top]
+        row = {"token": names[index], "logprob": logprobs[index], "bytes": spelled[index], "top_logprobs": top}
+        told = None if texts is None else texts[index]
+        return chat_row(row if told is None else row | {ROW_TEXT: (told,)})
+
+    return token
+
+
 def _ordered(lists: Lists) -> bool:
     """Put the alternatives of each token in order where they lie; False when a value is not usual."""
     names, values, _ = lists
     lowest, highest = LISTED
+    if (
+        (width := lists.width)
+        and lowest < min(values[width - 1 :: width])
+        and max(values[::width]) <= highest  # as of rows in order, which nearly all are
+        and all(list(row) == sorted(row, reverse=True) for row in zip(*[iter(values)] * width, strict=True))
+    ):
+        return True
     for at, to in lists.places() if values else ():
         column = values[at:to]
         if column != sorted(column, reverse=True):
@@ -241,13 +273,9 @@ def _ids(names: list[str], lists: Lists) -> tuple[int, ...] | None:
 
 def _texts(names: list[str], listed: list[str]) -> bool:
     """Say whether every name is a text that can stand for its token."""
+    if "" in names:
+        return False
     joined = "".join(names) + "".join(listed)
-    return "" not in names and not any(mark in joined for mark in _UNUSUAL)
-
-
-def _as_json(row: Any, called: Way) -> Json:
-    """Return a row as it was read."""
-    top: list[Json] = [{"token": entry.token, "logprob": entry.logprob} for entry in row.top_logprobs or ()]
-    if called is Way.SPELLED:
-        top = [entry | {"bytes": list(entry["token"].encode())} for entry in top]
-    return {"token": row.token, "logprob": row.logprob, "bytes": row.bytes, "top_logprobs": top}
+    if joined.isascii() and ":" not in joined:  # as each of the marks has
+        return True
+    return not any(mark in joined for mark in _UNUSUAL)

@@ -1,8 +1,8 @@
 """Two streams in columns held against each other: what ``position.measure`` says, without an object for each alternative.
 
 House rules. The usual position and nothing else: at least three alternatives, no tie at the top, the chosen token among them, no name twice; or no list at
-all. Everything else, and the place where the arms part, is left to ``measure``; the numbers are the same to the last bit. What is done to every alternative
-is done to those of all positions at once, by functions that loop in C: this is the innermost loop of all comparing.
+all. Everything else, and the place where the arms part, is left to ``measure``; the numbers are the same to the last bit, bounds to ``SUMMED``. This is the
+innermost loop of all comparing: alternatives are looked at once, and checks are made of all positions in one go, by functions that loop in C.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice, pairwise
 from math import exp, fsum
-from operator import eq, mul, sub
+from operator import eq, gt, mul, sub
 from typing import TypeVar
 
 from proxy.compare.columns import Columns, Lists
@@ -19,6 +19,12 @@ from proxy.compare.position import Entry, Table, table
 from proxy.compare.row import MASS_ERROR
 
 T = TypeVar("T")
+
+#: How far bounds from plain sums may be from those of exact ones: a sum of probabilities is off by some 1e-15 at most, a rest of 1e-6 then by 1e-9 of itself, and the
+#: bound takes ``NORMALISER_ERROR`` times the ratio of two rests off.
+SUMMED = 1e-11
+#: Rests that decide which tokens have to join them are summed exactly, and such as magnify what a sum is off.
+_LEAST_REST, _APART = MASS_ERROR + 1e-12, 10.0
 
 
 def usual(primary: Columns, shadow: Columns, common: int, *, comparable: bool) -> tuple[Table, list[int]]:
@@ -79,21 +85,22 @@ def _even(primary: Columns, shadow: Columns, common: int, width: int, *, compara
     """Measure positions at which both arms list ``width`` alternatives."""
     end = common * width
     mine, theirs = primary.lists.values[:end], shadow.lists.values[:end]
-    rows, others = list(_by(primary.lists.names[:end], width)), list(_by(shadow.lists.names[:end], width))
+    names, others = primary.lists.names[:end], shadow.lists.names[:end]
+    rows = list(_by(names, width))
     heads = mine[::width], mine[1::width], mine[2::width], theirs[::width], theirs[1::width]
     fits = [
-        p is not None and q is not None and name == also and 0.0 >= first > second > third and 0.0 >= its > next_
-        and len(own := set(row)) == width and name in own and "" not in own
-        for name, also, p, q, row, first, second, third, its, next_ in zip(
-            primary.names, shadow.names, primary.logprobs, shadow.logprobs, rows, *heads, strict=False
-        )
-    ]  # fmt: skip
-    aligned, apart = (theirs, {}) if rows == others else _aligned(primary.names, rows, others, theirs, fits)
+        len(own := set(row)) == width and name in own and "" not in own
+        for name, row in zip(primary.names, rows, strict=False)
+    ]
+    _mark(fits, primary, shadow, heads)
+    aligned, apart = theirs, dict[int, list[float | None]]()
+    if names != others:
+        aligned, apart = _aligned(primary.names, rows, list(_by(others, width)), theirs, fits)
     gaps, own_gaps = list(map(sub, heads[0], heads[1])), list(map(sub, heads[3], heads[4]))
     shifts: list[float | None] = [None] * common
     kls, tvs = shifts[:], shifts[:]
     if comparable:
-        shifts = [one - two - gap for one, two, gap in zip(aligned[::width], aligned[1::width], gaps, strict=True)]
+        shifts = list(map(sub, map(sub, aligned[::width], aligned[1::width]), gaps))
         kls, tvs = _bounds_by(mine, aligned, width)
         for place, known in apart.items():
             at = place * width
@@ -102,13 +109,35 @@ def _even(primary: Columns, shadow: Columns, common: int, width: int, *, compara
             one, two = known[:2]
             shifts[place] = None if one is None or two is None else one - two - gaps[place]
     ranks = [1] * common
-    for place, (q, highest) in enumerate(zip(shadow.logprobs[:common], heads[3], strict=True)):
-        if q is not None and q < highest:
-            ranks[place] += sum(value > q for value in theirs[place * width : (place + 1) * width])
+    if shadow.logprobs[:common] != heads[3]:
+        for place, (q, highest) in enumerate(zip(shadow.logprobs[:common], heads[3], strict=True)):
+            if q is not None and q < highest:
+                ranks[place] += sum(value > q for value in theirs[place * width : (place + 1) * width])
     ids = list(primary.ids[:common]) if primary.ids else [None] * common
     chosen = list(primary.logprobs[:common]), list(shadow.logprobs[:common])
     left = [place for place, is_usual in enumerate(fits) if not is_usual]
     return [ids, *chosen, gaps, own_gaps, shifts, ranks, kls, tvs, [True] * common], left
+
+
+def _mark(fits: list[bool], primary: Columns, shadow: Columns, heads: tuple[list[float], ...]) -> None:
+    """Mark the places whose tokens or highest values are not usual: all of them are looked at in one go first, and one by one where that finds something."""
+    common = len(fits)
+    firsts, seconds, thirds, its, nexts = heads
+    if (
+        primary.names[:common] == shadow.names[:common]
+        and None not in primary.logprobs[:common]
+        and None not in shadow.logprobs[:common]
+        and max(firsts, default=0.0) <= 0.0
+        and max(its, default=0.0) <= 0.0
+        and all(map(gt, firsts, seconds))
+        and all(map(gt, seconds, thirds))
+        and all(map(gt, its, nexts))
+    ):
+        return
+    rows = zip(primary.names, shadow.names, primary.logprobs, shadow.logprobs, *heads, strict=False)
+    for place, (name, also, p, q, first, second, third, theirs, following) in enumerate(rows):
+        in_order = 0.0 >= first > second > third and 0.0 >= theirs > following
+        fits[place] = fits[place] and in_order and name == also and p is not None and q is not None
 
 
 def _by(flat: list[T], width: int) -> Iterator[tuple[T, ...]]:
@@ -216,24 +245,31 @@ def _own(name: str, q: float, names: list[str], values: list[float]) -> tuple[fl
 
 
 def _bounds_by(mine: list[float], theirs: list[float], width: int) -> tuple[list[float | None], list[float | None]]:
-    """``_bounds`` of every row of ``width`` values."""
-    count = len(mine) // width
-    if mine == theirs:
-        return [0.0] * count, [0.0] * count
-    ps, qs = list(map(exp, mine)), list(map(exp, theirs))
-    weighed = [p * (one - other) for p, one, other in zip(ps, mine, theirs, strict=True)]
-    moved = [abs(p - q) for p, q in zip(ps, qs, strict=True)]
+    """``_bounds`` of every row of ``width`` values, to ``SUMMED`` of it: the sums of one pass are plain ones.
+
+    Of two distributions what one has more is as much as the other has: half the sum of differences is the sum of those above 0.
+    """
     kls: list[float | None] = []
     tvs: list[float | None] = []
-    sums = zip(*(map(fsum, _by(flat, width)) for flat in (ps, qs, weighed, moved)), strict=True)
-    for place, (p_sum, q_sum, mean, move) in enumerate(sums):
-        p_rest, q_rest = 1.0 - p_sum, 1.0 - q_sum
-        if p_rest < MASS_ERROR or q_rest < MASS_ERROR:
-            at, to = place * width, (place + 1) * width
-            kl, tv = _bounds(mine[at:to], theirs[at:to])
+    for row, its in zip(_by(mine, width), _by(theirs, width), strict=True):
+        if row == its:
+            kls.append(0.0)
+            tvs.append(0.0)
+            continue
+        p_rest = q_rest = 1.0
+        mean = move = 0.0
+        for one, other in zip(row, its, strict=True):
+            p, q = exp(one), exp(other)
+            p_rest -= p
+            q_rest -= q
+            mean += p * (one - other)
+            if p > q:
+                move += p - q
+        if p_rest < _LEAST_REST or q_rest < _LEAST_REST or not 1.0 / _APART < p_rest / q_rest < _APART:
+            kl, tv = _bounds(list(row), list(its))
         else:
             kl = kl_bound(mean, p_rest, q_rest)
-            tv = 0.5 * (move + abs(p_rest - q_rest))
+            tv = move + p_rest - q_rest if p_rest > q_rest else move
         kls.append(kl)
         tvs.append(tv)
     return kls, tvs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +77,26 @@ def test_bounds_of_columns_are_those_of_pairs(pairs: list[tuple[float, float]], 
     tied = [(p, q) for p, q in pairs for _ in range(2)] + [(-0.0001, -0.0001), (-0.0001, -0.0002)]
     tied.sort(key=lambda one: -one[0])
     assert columnar._bounds([p for p, _ in tied], [q for _, q in tied]) == lower_bounds(tied)
+
+
+@st.composite
+def lists_of_both(draw: st.DrawFn) -> tuple[list[float], list[float]]:
+    """What two arms give 3 to 20 tokens, most likely first for one of them, with rests down to nothing."""
+    weights = draw(st.lists(st.floats(1e-6, 1.0), min_size=3, max_size=20).map(lambda some: sorted(some, reverse=True)))
+    left_out = draw(st.sampled_from([0.0, 1e-7, 1e-6, 1.0001e-6, 1e-5, 1e-3, 0.02, 0.5]))
+    mine = [math.log(weight / math.fsum(weights) * (1.0 - left_out)) for weight in weights]
+    moves = st.sampled_from([0.0, 1e-7, -1e-4, 1e-2, -0.3, -3.0])
+    return mine, [min(value + draw(moves), 0.0) for value in mine]
+
+
+@given(st.lists(lists_of_both(), min_size=1, max_size=4))
+def test_bounds_of_rows_in_one_pass_are_those_of_exact_sums(some: list[tuple[list[float], list[float]]]) -> None:
+    width = min(len(mine) for mine, _ in some)
+    rows = [(mine[:width], theirs[:width]) for mine, theirs in some]
+    found = columnar._bounds_by([p for mine, _ in rows for p in mine], [q for _, theirs in rows for q in theirs], width)
+    expected = zip(*(lower_bounds(list(zip(mine, theirs, strict=True))) for mine, theirs in rows), strict=True)
+    for ours, exact in zip(found, expected, strict=True):
+        assert ours == [pytest.approx(one, rel=0, abs=columnar.SUMMED) for one in exact]
 
 
 @given(st.lists(st.tuples(st.floats(-30.0, 0.1), st.floats(-30.0, 0.1)), max_size=8))

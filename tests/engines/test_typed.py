@@ -14,6 +14,7 @@ from engines.dialect import Answer, Endpoint
 from engines.openai import read
 from engines.rows import LABEL
 from proxy.compare.align import align
+from proxy.compare.columnar import SUMMED
 from proxy.compare.columns import Columns
 from proxy.compare.compare_free import compare_free
 from proxy.compare.comparison import Source, TauOrigin
@@ -216,11 +217,22 @@ def test_the_short_way_says_what_the_long_way_says(both, comparable, echo):
     request = {"echo": echo}
     short, long = [short_way(one, request) for one in both], [long_way(one, request) for one in both]
     assert all(isinstance(choice.tokens, tuple) for one in long for choice in one.choices)
-    found = compared(*short, comparable=comparable)
-    assert found == compared(*long, comparable=comparable)
+    found, expected = (compared(*both, comparable=comparable) for both in (short, long))
+    assert without_bounds(found) == without_bounds(expected)
+    assert bounds(found) == [None if one is None else pytest.approx(one, rel=0, abs=SUMMED) for one in bounds(expected)]
     assert align(short[0].choices[0], short[1].choices[0]) == align(long[0].choices[0], long[1].choices[0])
     assert short == long
     assert [one.choices[0].has_ids for one in short] == [one.choices[0].has_ids for one in long]
+
+
+def bounds(comparison):
+    """Of all positions; only these are summed in two ways."""
+    return [one for choice in comparison.choices for one in (*choice.kl_lower_bounds, *choice.tv_lower_bounds)]
+
+
+def without_bounds(comparison):
+    bare = [replace(one, kl_lower_bounds=(), tv_lower_bounds=()) for one in comparison.choices]
+    return replace(comparison, choices=tuple(bare))
 
 
 def compared(left, right, *, comparable):
