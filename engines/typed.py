@@ -170,8 +170,11 @@ def columns(rows: list[Any], called: Way, texts: list[str | None] | None = None)
     """Return typed rows as columns, None when they are not of the usual shape. ``texts``: what else is known of the rows' own."""
     names = [row.token for row in rows]
     tops = [row.top_logprobs or () for row in rows]
-    entries = list(chain.from_iterable(tops))
-    lists = Lists([entry.token for entry in entries], [entry.logprob for entry in entries], list(map(len, tops)))
+    lists = Lists(
+        [entry.token for top in tops for entry in top],
+        [entry.logprob for top in tops for entry in top],
+        list(map(len, tops)),
+    )
     ids = _ids(names, lists) if called is Way.LABEL else None
     if (ids is None) if called is Way.LABEL else not _texts(names, lists.names):
         return None
@@ -223,22 +226,16 @@ def _maker(
 def _ordered(lists: Lists) -> bool:
     """Put the alternatives of each token in order where they lie; False when a value is not usual."""
     names, values, _ = lists
-    lowest, highest = LISTED
-    if (
-        (width := lists.width)
-        and lowest < min(values[width - 1 :: width])
-        and max(values[::width]) <= highest  # as of rows in order, which nearly all are
-        and all(list(row) == sorted(row, reverse=True) for row in zip(*[iter(values)] * width, strict=True))
-    ):
+    if not values:
         return True
-    for at, to in lists.places() if values else ():
+    for at, to in lists.places():
         column = values[at:to]
         if column != sorted(column, reverse=True):
             order = sorted(range(at, to), key=values.__getitem__, reverse=True)
             names[at:to], values[at:to] = [names[place] for place in order], [values[place] for place in order]
-        if column and not lowest < values[to - 1] <= values[at] <= highest:
-            return False
-    return True
+    width = lists.width or 1  # of rows of one length the ends are looked at
+    lowest, highest = LISTED
+    return lowest < min(values[width - 1 :: width]) and max(values[::width]) <= highest
 
 
 def _spell(names: list[str], rows: list[SpelledRow]) -> bool:

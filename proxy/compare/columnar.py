@@ -8,7 +8,7 @@ innermost loop of all comparing: alternatives are looked at once, and checks are
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, pairwise
+from itertools import islice, pairwise, product
 from math import exp, fsum
 from operator import eq, gt, mul, sub
 from typing import TypeVar
@@ -59,33 +59,32 @@ def lists_whole(primary: Columns, shadow: Columns, upto: int) -> bool:
     A primary that shows rivals nowhere was asked for none.
     """
     mine, theirs = primary.lists, shadow.lists
-    rivals, others = [size > 1 for size in mine.sizes[:upto]], [size > 1 for size in theirs.sizes[:upto]]
-    if rivals != others and True in rivals:
-        return False
+    if mine.sizes[:upto] != theirs.sizes[:upto]:
+        rivals, others = [size > 1 for size in mine.sizes[:upto]], [size > 1 for size in theirs.sizes[:upto]]
+        if rivals != others and True in rivals:
+            return False
     return not _repeats(mine, upto) and not _repeats(theirs, upto)
 
 
 def _repeats(lists: Lists, upto: int) -> bool:
-    """Say whether a list may be that of the row before; tied tokens may stand in another order."""
+    """Say whether a list may be that of the row before, give or take the tokens chosen in them: then their last values meet, and two rivals at least are the same."""
     names, values, _ = lists
-    if width := lists.width:
-        highest = values[: upto * width : width]
-        if not any(map(eq, highest, highest[1:])):
+    if (width := lists.width) and width > 1:
+        ends = values[width - 2 : upto * width : width], values[width - 1 : upto * width : width]
+        if not any(any(map(eq, one, other[1:])) for one, other in product(ends, ends)):
             return False
+    rows = pairwise(islice(lists.places(), upto))
     return bool(values) and any(
-        values[at] == values[then]
-        and values[at:then] == values[then:end]
-        and set(names[at:then]) == set(names[then:end])
-        for (at, then), (_, end) in pairwise(islice(lists.places(), upto))
-        if end - then > 1 and then - at > 1
-    )
+        not {*values[at:then][-2:]}.isdisjoint(values[then:end][-2:])
+        and len({*zip(names[at:then], values[at:then], strict=True)} & {*zip(names[then:end], values[then:end], strict=True)}) > 1
+        for (at, then), (_, end) in rows
+    )  # fmt: skip
 
 
 def _even(primary: Columns, shadow: Columns, common: int, width: int, *, comparable: bool) -> tuple[Table, list[int]]:
     """Measure positions at which both arms list ``width`` alternatives."""
-    end = common * width
-    mine, theirs = primary.lists.values[:end], shadow.lists.values[:end]
-    names, others = primary.lists.names[:end], shadow.lists.names[:end]
+    names, mine, _ = _first(primary.lists, common * width)
+    others, theirs, _ = _first(shadow.lists, common * width)
     rows = list(_by(names, width))
     heads = mine[::width], mine[1::width], mine[2::width], theirs[::width], theirs[1::width]
     fits = [
@@ -117,6 +116,11 @@ def _even(primary: Columns, shadow: Columns, common: int, width: int, *, compara
     chosen = list(primary.logprobs[:common]), list(shadow.logprobs[:common])
     left = [place for place, is_usual in enumerate(fits) if not is_usual]
     return [ids, *chosen, gaps, own_gaps, shifts, ranks, kls, tvs, [True] * common], left
+
+
+def _first(lists: Lists, size: int) -> Lists:
+    """Cut off what follows the first ``size`` alternatives; where nothing does, nothing is copied."""
+    return lists if len(lists.values) == size else Lists(lists.names[:size], lists.values[:size], lists.sizes)
 
 
 def _mark(fits: list[bool], primary: Columns, shadow: Columns, heads: tuple[list[float], ...]) -> None:

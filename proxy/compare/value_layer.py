@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from math import fsum
+from operator import sub
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -84,6 +85,8 @@ def mode_finding(choice: ChoiceComparison) -> Found | None:
     ):
         if _all_zero(values) and not _all_zero(others):
             return Found(LOGPROB_MODE, {"arm": arm, "seen": "renormalised", "positions": choice.compared})
+    if sum([moved is not None and not -_MOVED < moved < _MOVED for moved in choice.gap_shifts]) < _ENOUGH_GAPS // 2:
+        return None
     pairs = [
         (gap, moved)
         for gap, moved in zip(choice.gaps, choice.gap_shifts, strict=True)
@@ -157,6 +160,8 @@ def short_lists(primary: Sequence[Token], shadow: Sequence[Token]) -> tuple[list
 
 def doubled_lists(tokens: Sequence[Token], gaps: Sequence[float | None]) -> list[int]:
     """Return the rows whose list begins with one token twice: it would pass for a tie with itself."""
+    if 0.0 not in gaps:
+        return []
     return [
         index
         for index, gap in enumerate(gaps)
@@ -172,7 +177,12 @@ def hidden_rivals(
     Only rows in which the arms' first two are not the same are looked at.
     """
     hidden: tuple[list[int], list[int]] = ([], [])
-    for index, (gap, other, moved) in enumerate(zip(choice.gaps, choice.shadow_gaps, choice.gap_shifts, strict=True)):
+    gaps, others, shifts = choice.gaps, choice.shadow_gaps, choice.gap_shifts
+    if None not in gaps and None not in others and None not in shifts:
+        apart: Iterable[float] = map(sub, map(sub, others, gaps), shifts)  # in one go, for there is seldom any
+        if max(map(abs, apart), default=0.0) < _ROUNDING:
+            return hidden
+    for index, (gap, other, moved) in enumerate(zip(gaps, others, shifts, strict=True)):
         if gap is None or other is None or (moved is not None and abs(other - gap - moved) < _ROUNDING):
             continue
         left, right = primary[index].top, shadow[index].top

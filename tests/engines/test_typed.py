@@ -225,6 +225,20 @@ def test_the_short_way_says_what_the_long_way_says(both, comparable, echo):
     assert [one.choices[0].has_ids for one in short] == [one.choices[0].has_ids for one in long]
 
 
+@pytest.mark.parametrize("label", [True, False, "spelled"])
+def test_a_list_that_repeats_another_under_the_token_chosen_there_is_found(label):
+    lists = (
+        [(0, -1.0), (1, -2.0), (2, -2.0), (3, -2.0), (4, -2.0)],
+        [(0, -1.0), (1, -1.0), (2, -2.0), (3, -2.0), (4, -2.0)],
+    )
+    rows = [row(chosen, listed, label=label) for chosen, listed in enumerate(lists)]
+    left, right = body([one | {"top_logprobs": []} for one in rows]), body(rows)
+    for read_ in (short_way, long_way):
+        found = compared(read_(left), read_(right), comparable=True)
+        assert found.findings == ("alternatives_incomplete",)
+        assert found.evidence["alternatives_incomplete"] == {"shadow_repeated": 1, "positions": 2}
+
+
 def bounds(comparison):
     """Of all positions; only these are summed in two ways."""
     return [one for choice in comparison.choices for one in (*choice.kl_lower_bounds, *choice.tv_lower_bounds)]
