@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 
@@ -15,8 +16,8 @@ from proxy.config import Config
 from proxy.exchange import Exchange
 from proxy.judge.case import Mirrored
 from proxy.judge.examine import Examined, Examiner
-from proxy.judge.request import Unreadable, read_body
-from proxy.judge.settle import settlement
+from proxy.judge.request import Asked, Unreadable, read_body
+from proxy.judge.settle import settlements
 from proxy.judge.trials import Trials
 from proxy.ledger.record import Settlement
 from proxy.ledger.tallies import Counted
@@ -46,25 +47,36 @@ class Desk:
             if exchange.offered and not self._chosen(exchange):
                 then(Done((Settlement(exchange.incarnation, "", "", "not_sampled"),)))
             else:
-                return self.examiner.mirror(exchange, then)
+                return self.examiner.mirror(exchange, partial(self._mirrored, then))
         except Exception:
             logger.exception("judge_error")  # the formatter writes where and what kind
             then(self.instead(exchange, "incomparable", "judge_error"))
         return 0
+
+    def _mirrored(self, then: Callable[[Mirrored | Done], None], mirrored: Mirrored) -> None:
+        """Pass on what is to be compared; where no shadow was there to answer it has ended, and takes no place of what can be compared."""
+        came: Mirrored | Done = mirrored
+        try:
+            if (unanswered := self.examiner.unanswered(mirrored)) is not None:
+                came = self._done(mirrored.exchange, unanswered)
+        except Exception:
+            logger.exception("judge_error")
+            came = self.instead(mirrored.exchange, "incomparable", "judge_error", mirrored.asked)
+        then(came)
 
     async def judge(self, mirrored: Mirrored) -> Done:
         """Have it compared. Raises nothing but cancellation."""
         exchange = mirrored.exchange
         try:
             examined = await self.examiner.judge(mirrored)
-            ends = [
-                settlement(exchange, examined.asked, examined.primary, outcome, examined.context)
-                for outcome in examined.outcomes
-            ]
-            trials = () if self.trials is None else self.trials.of(exchange, examined)
+            return self._done(exchange, examined)
         except Exception:
             logger.exception("judge_error")
-            return self.instead(exchange, "incomparable", "judge_error")
+            return self.instead(exchange, "incomparable", "judge_error", mirrored.asked)
+
+    def _done(self, exchange: Exchange, examined: Examined) -> Done:
+        ends = settlements(exchange, examined.asked, examined.primary, examined.outcomes, examined.context)
+        trials = () if self.trials is None else self.trials.of(exchange, examined)
         return Done((*_decision(exchange), *ends), examined, trials)
 
     @property
@@ -81,10 +93,10 @@ class Desk:
             return done
         raise AssertionError("a comparison that asks no engine has waited")
 
-    def instead(self, exchange: Exchange, outcome: str, reason: str) -> Done:
-        """The same end for every shadow and mode. What was only offered counts as sampled: nothing says that it was not."""
+    def instead(self, exchange: Exchange, outcome: str, reason: str, asked: Asked | None = None) -> Done:
+        """The same end for every shadow and mode. What was only offered counts as sampled: nothing says that it was not. ``asked``: its request, where it was read already."""
         ends = tuple(Settlement(exchange.incarnation, *arm, outcome, reason) for arm in self.arms)
-        trials = () if self.trials is None else self.trials.given_up(exchange, reason)
+        trials = () if self.trials is None else self.trials.given_up(exchange, reason, asked)
         return Done((*_decision(exchange), *ends), trials=trials)
 
     def _chosen(self, exchange: Exchange) -> bool:

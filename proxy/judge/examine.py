@@ -21,7 +21,7 @@ from proxy.compare.comparison import Mode, Source
 from proxy.compare.token_stream import Reply
 from proxy.exchange import Ended, Exchange
 from proxy.judge import free, sources
-from proxy.judge.arm import Arm, plain, timing_of
+from proxy.judge.arm import Arm, Refused, plain, timing_of
 from proxy.judge.case import FOOTPRINT_CHANGED, LONG, Case, Mirrored, ShadowArm
 from proxy.judge.forced import Forcing
 from proxy.judge.noise import NoiseBook
@@ -86,6 +86,20 @@ class Examiner:
             return free.ask_shadows(exchange, asked, self.primary, self.running_free, then)
         then(_kept(exchange, asked, greedy=greedy))
         return 0
+
+    def unanswered(self, mirrored: Mirrored) -> Examined | None:
+        """Return what comes of an exchange that no shadow was there to answer, and that is asked about no more: nothing is read for it, not even the primary's reply.
+
+        None for any other, and for a long one, which is not read again on the event loop.
+        """
+        answers = mirrored.answers
+        if mirrored.long or not (answers and self.asks_no_more) or len(answers) < len(self.shadows):
+            return None
+        why = {name: one.reason for name, one in answers.items() if isinstance(one, Refused) and one.shed}
+        if len(why) < len(answers):
+            return None
+        outcomes = tuple(Outcome(one.arm.name, one.role, Mode.FREE, shed=why[one.arm.name]) for one in self.shadows)
+        return Examined(mirrored.asked, None, None, outcomes, Context(self.policy, self.primary.footprint))
 
     async def judge(self, mirrored: Mirrored) -> Examined:
         """Read, find the primary's tokens, compare, and ask what is still to be asked. Raises nothing but cancellation for what peers do."""

@@ -23,6 +23,7 @@ from proxy.judge.cpu import COMPARE, COMPARE_ASIDE
 from proxy.judge.desk import Done
 from proxy.judge.guard import KILL_SWITCH
 from proxy.judge.intake import size_of
+from proxy.judge.request import Asked
 from proxy.judge.stepped import stepped
 
 #: Settlements that may wait for the store: records are large, and the counts of what was dropped are small but may be many.
@@ -63,8 +64,8 @@ class Worker(Protocol):
     async def judge(self, mirrored: Mirrored) -> Done:
         """Compare, asking engines."""
 
-    def instead(self, exchange: Exchange, outcome: str, reason: str) -> Done:
-        """Give up."""
+    def instead(self, exchange: Exchange, outcome: str, reason: str, asked: Asked | None = None) -> Done:
+        """Give up. ``asked``: its request, where it was read already."""
 
 
 class Book(Protocol):
@@ -184,7 +185,7 @@ class Pipeline:
         else:
             work.weight = came.weight()
             if self._queue and self._source.answered + work.weight > self._room:
-                self._settle(work, work.desk.instead(work.exchange, "shed", "compare_busy"))
+                self._settle(work, work.desk.instead(work.exchange, "shed", "compare_busy", came.asked))
             else:
                 self._queue.append((work, came))
                 self._source.answered += work.weight

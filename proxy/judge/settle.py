@@ -7,7 +7,7 @@ settles once. Privacy is applied here, before a record leaves the judge's memory
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import orjson
@@ -19,7 +19,7 @@ from proxy.compare.token_stream import Reply
 from proxy.exchange import Exchange
 from proxy.judge.request import Asked, header
 from proxy.ledger import privacy
-from proxy.ledger.record import Record, Settlement, Timing
+from proxy.ledger.record import Record, RequestFacts, Settlement, Timing
 from proxy.traffic.sample import conversation_key
 
 #: Reasons that are findings too: what was found before anything could be compared.
@@ -70,10 +70,44 @@ def record_id(exchange: str, shadow: str, mode: str) -> str:
     return hashlib.blake2b(f"{exchange}\0{shadow}\0{mode}".encode(), digest_size=12).hexdigest()
 
 
+class Shared(Struct, frozen=True):
+    """What all records of one exchange have in common. ``request``: its body as text, "" where the policy keeps nothing of it."""
+
+    facts: RequestFacts
+    conversation: str
+    prompt: str
+    request: str
+
+
+def shared(exchange: Exchange, asked: Asked, context: Context) -> Shared:
+    """Find it: once for an exchange, since a long prompt is hashed for it."""
+    policy = context.policy
+    return Shared(
+        asked.facts(context.temperature),
+        conversation(exchange, asked, policy.salt),
+        prompt(asked, policy.salt),
+        orjson.dumps(asked.body).decode() if privacy.keeps_content(policy.content) else "",
+    )
+
+
+def settlements(
+    exchange: Exchange, asked: Asked | None, primary: Reply | None, outcomes: Sequence[Outcome], context: Context
+) -> list[Settlement]:
+    """Count outcomes, each with its record where something was compared or tried."""
+    recorded = asked is not None and any(one.shed is None for one in outcomes)
+    same = shared(exchange, asked, context) if asked is not None and recorded else None
+    return [settlement(exchange, asked, primary, one, context, same) for one in outcomes]
+
+
 def settlement(
-    exchange: Exchange, asked: Asked | None, primary: Reply | None, outcome: Outcome, context: Context
+    exchange: Exchange,
+    asked: Asked | None,
+    primary: Reply | None,
+    outcome: Outcome,
+    context: Context,
+    same: Shared | None = None,
 ) -> Settlement:
-    """Count one outcome, with its record where something was compared or tried."""
+    """Count one outcome, with its record where something was compared or tried. ``same``: what its other outcomes' records say, too, where that is known already."""
     mode = outcome.mode.value
     if outcome.shed is not None:
         return Settlement(exchange.incarnation, outcome.shadow, mode, "shed", outcome.shed)
@@ -81,26 +115,28 @@ def settlement(
     comparison = outcome.comparison or Comparison(
         mode=outcome.mode, incomparable=reason, findings=_SAYS.get(reason or "", ())
     )
-    record = _record(exchange, asked, primary, replace(outcome, comparison=comparison), context)
+    record = None
+    if asked is not None:
+        same = same or shared(exchange, asked, context)
+        record = _record(exchange, asked, primary, outcome, comparison, context, same)
     if comparison.incomparable is not None:
         return Settlement(exchange.incarnation, outcome.shadow, mode, "incomparable", comparison.incomparable, record)
     return Settlement(exchange.incarnation, outcome.shadow, mode, "compared", "", record)
 
 
 def _record(
-    exchange: Exchange, asked: Asked | None, primary: Reply | None, outcome: Outcome, context: Context
-) -> Record | None:
-    comparison = outcome.comparison
-    if asked is None or comparison is None:
-        return None
-    shadow = outcome.shadow_reply
-    content = privacy.content(
-        context.policy.content,
-        context.policy.salt,
-        request=orjson.dumps(asked.body).decode(),
-        primary=_texts(primary),
-        shadow=_texts(shadow),
-    )
+    exchange: Exchange,
+    asked: Asked,
+    primary: Reply | None,
+    outcome: Outcome,
+    comparison: Comparison,
+    context: Context,
+    same: Shared,
+) -> Record:
+    shadow, policy = outcome.shadow_reply, context.policy
+    content = None
+    if privacy.keeps_content(policy.content):
+        content = privacy.content(policy.content, policy.salt, same.request, _texts(primary), _texts(shadow))
     return Record(
         id=record_id(exchange.id, outcome.shadow, outcome.mode.value),
         time=exchange.started,
@@ -109,9 +145,9 @@ def _record(
         endpoint=asked.endpoint.value,
         shadow=outcome.shadow,
         role=outcome.role,
-        comparison=privacy.redact(context.policy.content, comparison),
+        comparison=privacy.redact(policy.content, comparison),
         request=replace(
-            asked.facts(context.temperature),
+            same.facts,
             prompt_tokens=primary.prompt_tokens if primary else None,
             shadow_prompt_tokens=shadow.prompt_tokens if shadow else None,
         ),
@@ -122,8 +158,8 @@ def _record(
         in_flight=exchange.in_flight,
         cached_tokens=primary.cached_tokens if primary else None,
         content=content,
-        conversation=conversation(exchange, asked, context.policy.salt),
-        prompt=prompt(asked, context.policy.salt),
+        conversation=same.conversation,
+        prompt=same.prompt,
     )
 
 

@@ -106,8 +106,11 @@ class Trials:
         """Of which stacks a result would be now, by candidate."""
         return {pair.candidate.arm.name: pair.scope(self._primary.footprint) for pair in self._pairs}
 
-    def given_up(self, exchange: Exchange, reason: str) -> tuple[Counted, ...]:
-        """A missing result for each candidate of which an exchange that was not examined would have told something. A large request is not read for it, and is a unit by itself."""
+    def given_up(self, exchange: Exchange, reason: str, asked: Asked | None = None) -> tuple[Counted, ...]:
+        """A missing result for each candidate of which an exchange that was not examined would have told something.
+
+        ``asked``: its request, where it was read already. A large one is not read for it, and is a unit by itself.
+        """
         if not self._pairs or reason == _SWITCHED_OFF or exchange.ended in _NO_REPLY or exchange.status >= 400:
             return ()
         if not exchange.request_whole:
@@ -117,7 +120,7 @@ class Trials:
             unit, prompt = (_hash(self._salt, what, exchange.id.encode()) for what in (b"conversation", b"prompt"))
         else:
             try:
-                asked = read_request(exchange, _LARGE)
+                asked = asked or read_request(exchange, _LARGE)
             except Unreadable:
                 return ()
             if asked.out_of_scope() is not None:

@@ -16,6 +16,11 @@ from proxy.compare.comparison import ChoiceComparison, Comparison, Flip
 from proxy.ledger.record import Content
 
 
+def keeps_content(policy: str) -> bool:
+    """Whether a policy keeps anything that ``content`` would be given: what it does not keep need not be made."""
+    return policy != "none"
+
+
 def content(
     policy: str, salt: bytes, request: str, primary: tuple[str, ...], shadow: tuple[str, ...]
 ) -> Content | None:
@@ -39,7 +44,7 @@ def content(
 
 def redact(policy: str, comparison: Comparison) -> Comparison:
     """Take the texts of its tokens out of a comparison, unless the policy is ``text``. Ids and numbers stay."""
-    if policy == "text":
+    if policy == "text" or not any(choice.first is not None or choice.flips for choice in comparison.choices):
         return comparison
     return replace(comparison, choices=tuple(_choice(choice) for choice in comparison.choices))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -65,7 +66,12 @@ class Scope(NamedTuple):
     @property
     def key(self) -> str:
         """A short name for all five."""
-        return hashlib.blake2b("\0".join(self).encode(), digest_size=12).hexdigest()
+        return _key(self)
+
+
+@lru_cache(64)
+def _key(scope: Scope) -> str:
+    return hashlib.blake2b("\0".join(scope).encode(), digest_size=12).hexdigest()
 
 
 class Counted(Struct, frozen=True):
@@ -168,28 +174,43 @@ def count(connection: sqlite3.Connection, trials: Iterable[Counted]) -> Fresh:
     fresh: Fresh = []
     for one in trials:
         key = one.scope.key
-        row = (key, one.unit, one.prompt, one.time, one.result.value, one.by, one.control_by)
         seq = 0
         if one.unit:
+            row = (key, one.unit, one.prompt, one.time, one.result.value, one.by, one.control_by)
             done = connection.execute(_TRIAL, row)
             if done.rowcount <= 0 or done.lastrowid is None:
                 continue
             seq = done.lastrowid
-        connection.execute(_ADD, (*one.scope, *row[4:], one.n, one.time, one.time))
-        if one.variation is not None:
-            connection.executemany(_VARY, _bins(one.scope, Shares.of([one.variation])))
         fresh.append((Numbered(seq, key, one.result), one))
+    more = _summed(fresh)  # a batch has many of a kind, and a statement for each would cost more than its row
+    connection.executemany(_ADD, list(_rows(more)))
+    for scope, tallied in more.items():
+        connection.executemany(_VARY, _bins(scope, tallied.variations))
     return fresh
 
 
 def add(tallies: Tallies, counted: Iterable[tuple[Numbered, Counted]]) -> None:
     """Add to sums in memory what ``count`` has added to the table."""
-    for _, one in counted:
-        cell = Cell(one.result, one.by, one.control_by)
-        tallied = tallies.setdefault(one.scope, Tallied({}))
-        tallied.add(cell, Sum(one.n, one.time, one.time))
-        if one.variation is not None:
-            tallied.variations += Shares.of([one.variation])
+    for scope, more in _summed(counted).items():
+        tallied = tallies.setdefault(scope, Tallied({}))
+        for cell, one in more.cells.items():
+            tallied.add(cell, one)
+        if more.variations.total:
+            tallied.variations += more.variations
+
+
+def _summed(counted: Iterable[tuple[Numbered, Counted]]) -> Tallies:
+    kinds: dict[tuple[str, Result, str, str], list[Counted]] = {}
+    for number, one in counted:
+        kinds.setdefault((number.scope, one.result, one.by, one.control_by), []).append(one)
+    found: Tallies = {}
+    for (_, result, by, control_by), alike in kinds.items():
+        tallied = found.setdefault(alike[0].scope, Tallied({}))
+        times = [one.time for one in alike]
+        tallied.cells[Cell(result, by, control_by)] = Sum(sum([one.n for one in alike]), min(times), max(times))
+        if varied := [one.variation for one in alike if one.variation is not None]:
+            tallied.variations += Shares.of(varied)
+    return found
 
 
 def results(tallies: Tallies, candidate: str) -> dict[Result, int]:

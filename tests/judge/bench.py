@@ -12,6 +12,7 @@ from proxy.exchange import Ended, Exchange
 from proxy.judge.case import Mirrored
 from proxy.judge.desk import Done
 from proxy.judge.pipeline import Pipeline
+from proxy.judge.request import Asked
 from proxy.ledger.record import Settlement
 
 
@@ -77,7 +78,7 @@ class Desk:
         await self.go_on.wait()
         return self.instead(mirrored.exchange, "compared", "")
 
-    def instead(self, one: Exchange, outcome: str, reason: str) -> Done:
+    def instead(self, one: Exchange, outcome: str, reason: str, asked: Asked | None = None) -> Done:
         return Done((Settlement(one.id, "a", "free", outcome, reason),))
 
 

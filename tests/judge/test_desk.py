@@ -9,15 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from engines.registry import dialect
+from proxy.compare.comparison import Mode
+from proxy.compare.trial import Result
 from proxy.config import Config, Primary, Records, Rule, Sampling, Shadow
 from proxy.config import Match as RuleMatch
 from proxy.exchange import Ended, Exchange
-from proxy.judge.case import Mirrored
+from proxy.judge.arm import Arm, Refused
+from proxy.judge.case import Mirrored, ShadowArm
 from proxy.judge.desk import Desk, Done
-from proxy.judge.examine import Examined
+from proxy.judge.examine import Examined, Examiner
 from proxy.judge.ledger import Ledger
+from proxy.judge.noise import NoiseBook
+from proxy.judge.request import read_request
 from proxy.judge.settle import Context, Policy
+from proxy.judge.trials import Trials
 from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.store_error import StoreError
 
@@ -54,6 +62,9 @@ class Broken:
             raise OverflowError
         then(Mirrored(exchange))
         return 0
+
+    def unanswered(self, _: Mirrored) -> Examined | None:
+        return None
 
     async def judge(self, _: Mirrored) -> Examined:
         raise OverflowError
@@ -172,3 +183,68 @@ def test_what_the_store_could_not_take_is_counted_when_it_is_back(tmp_path: Path
         await writing
 
     asyncio.run(main())
+
+
+YES = b'{"choices": [{"index": 0, "message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}]}'
+GREEN = b'{"model": "m", "messages": [{"role": "user", "content": "green?"}], "temperature": 0}'
+
+
+def unready(tmp_path: Path, *modes: Mode) -> Desk:
+    """A desk whose shadows are not there."""
+    settings = config(tmp_path)
+    arms = {name: Arm(name, None, 1.0, asyncio.Semaphore(1)) for name in ("primary", "a", "b")}  # type: ignore[arg-type]  # nobody is asked
+    arms["primary"].dialect = dialect("reference")
+    shadows = (
+        ShadowArm(arms["a"], "candidate", modes or (Mode.FREE,), {}, 5),
+        ShadowArm(arms["b"], "control", modes or (Mode.FREE,), {}, 5),
+    )
+    examiner = Examiner(arms["primary"], shadows, Policy("none", b"salt"), False, 1 << 20, NoiseBook(None))
+    return Desk(settings, examiner, Trials(arms["primary"], shadows, b"salt"))
+
+
+def chat(**changes: Any) -> Exchange:
+    return replace(exchange(GREEN), **{"target": "/v1/chat/completions", "pieces": ((1, YES),)} | changes)
+
+
+def test_an_exchange_that_no_shadow_was_there_for_ends_at_once_and_is_missing(tmp_path: Path) -> None:
+    desk = unready(tmp_path)
+    came: list[Mirrored | Done] = []
+    desk.mirror(chat(offered=True), came.append)
+    [done] = came
+    assert isinstance(done, Done)  # it never waits for a comparison, so that it cannot be dropped for want of room
+    assert ends(done) == Counter(
+        {
+            ("", "", "sampled", ""): 1,
+            ("a", "free", "shed", "shadow_unready"): 1,
+            ("b", "free", "shed", "shadow_unready"): 1,
+        }
+    )
+    [trial] = done.trials
+    assert (trial.scope.candidate, trial.result, trial.by) == ("a", Result.MISSING, "shadow_unready")
+    compared = asyncio.run(unready(tmp_path).judge(mirrored(chat(offered=True))))
+    assert (ends(compared), compared.trials) == (ends(done), done.trials)  # as a comparison would have found
+
+
+def mirrored(one: Exchange) -> Mirrored:
+    asked = read_request(one, 1 << 20)
+    answers = {name: Refused("shadow_unready", shed=True) for name in ("a", "b")}
+    return Mirrored(one, asked, None, greedy=True, answers=answers)
+
+
+def test_an_exchange_that_may_still_be_asked_about_is_compared(tmp_path: Path) -> None:
+    came: list[Mirrored | Done] = []
+    unready(tmp_path, Mode.FREE, Mode.FORCED).mirror(chat(), came.append)  # scoring is asked for later
+    unready(tmp_path).mirror(chat(status=500), came.append)  # of the primary's own fault no arm is asked
+    unready(tmp_path).mirror(chat(request_body=b"{"), came.append)
+    assert [type(one) for one in came] == [Mirrored] * 3
+    assert unready(tmp_path).examiner.unanswered(mirrored(chat())) is not None
+    failed = replace(mirrored(chat()), answers={"a": Refused("shadow_error", shed=False), "b": Refused("shadow_unready", shed=True)})  # fmt: skip
+    assert unready(tmp_path).examiner.unanswered(failed) is None
+
+
+def test_a_request_that_was_read_is_not_read_again_to_give_it_up(tmp_path: Path) -> None:
+    desk, one = unready(tmp_path), chat()
+    read = desk.instead(one, "shed", "compare_busy")
+    unread = replace(one, request_body=b"{")
+    assert desk.instead(unread, "shed", "compare_busy").trials == ()
+    assert desk.instead(unread, "shed", "compare_busy", read_request(one, 1 << 20)).trials == read.trials != ()

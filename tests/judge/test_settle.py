@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from engines.dialect import Endpoint
 from proxy.compare.comparison import Mode
 from proxy.judge.request import asked
-from proxy.judge.settle import Context, Outcome, Policy, prompt, settlement
+from proxy.judge.settle import Context, Outcome, Policy, prompt, settlement, settlements, shared
 from tests.judge.bench import exchange
 
 ASKED = asked(Endpoint.CHAT, "/v1/chat/completions", {"model": "m", "messages": []})
@@ -45,3 +46,21 @@ def test_requests_that_ask_the_same_share_a_key_that_tells_nothing_without_the_s
     others = ({"temperature": 1}, {"tools": [{}]}, {"model": "other"}, {"frequency_penalty": 1}, {"messages": []})
     assert len(keys(said, *(said | one for one in others))) == 1 + len(others)
     assert keys(said, salt=b"other").isdisjoint(alike)
+
+
+def test_all_records_of_an_exchange_say_the_same_of_it_and_a_body_that_is_not_kept_is_not_written_out() -> None:
+    outcomes = [
+        Outcome("a", "candidate", Mode.FREE, incomparable="sampled"),
+        Outcome("b", "control", Mode.FREE, shed="circuit_open"),
+        Outcome("a", "candidate", Mode.FORCED, incomparable="endpoint"),
+    ]
+    one = asked(Endpoint.CHAT, "/v1/chat/completions", {"model": "m", "messages": [{"role": "user", "content": "Hi"}]})
+    for policy, wanted in (("none", None), ("text", orjson.dumps(one.body).decode())):
+        context = Context(Policy(policy, b"s"))
+        together = settlements(exchange(1), one, None, outcomes, context)
+        assert together == [settlement(exchange(1), one, None, outcome, context) for outcome in outcomes]
+        records = [settled.record for settled in together]
+        assert [record is None for record in records] == [False, True, False]
+        kept = {None if record.content is None else record.content.request for record in records if record is not None}
+        assert kept == {wanted}
+        assert shared(exchange(1), one, context).request == (wanted or "")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from proxy.compare.confidence_sequence import Shares
 from proxy.compare.trial import Result
 from proxy.compare.verdict import Tally
+from proxy.ledger import tallies
 from proxy.ledger.reconcile import SETTLED
 from proxy.ledger.record import Settlement, shed_of
 from proxy.ledger.store import Event, Store
@@ -82,6 +83,24 @@ def test_trials_count_into_the_bound_of_the_file(store: Store) -> None:
     assert 0 < len(left) < 3000
     assert left[-1].seq == 4000
     assert tally(store).neither == 4000
+
+
+def test_a_batch_adds_up_as_its_trials_one_by_one(store: Store, tmp_path: Path) -> None:
+    kinds = [(Result.WORSE, "genuine_flip"), (Result.NEITHER, ""), (Result.MISSING, "shadow_unready")]
+    trials = [
+        counted(number, *kinds[number % 3][:1], scope=ONE._replace(candidate=f"c{number % 2}"), by=kinds[number % 3][1], variation=None if number % 5 else number / 64)
+        for number in range(60)
+    ]  # fmt: skip
+    trials += [trials[7], counted(0, Result.MISSING, ONE, unit="", by="lost_on_crash", n=4)]
+    together = store.settle([settled(*trials)])
+    kept: dict[Scope, Tallied] = {}
+    tallies.add(kept, together)
+    with Store.open(f"sqlite:///{tmp_path / 'other.db'}") as other:
+        apart = [fresh for one in trials for fresh in other.settle([settled(one)])]
+        assert together == apart
+        assert len(together) == 61
+        assert store.tallies() == other.tallies() == kept
+        assert kept[ONE].cells[Cell(Result.MISSING, "lost_on_crash", "")].n == 4
 
 
 def test_variations_count_with_their_conversation(store: Store) -> None:
