@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -293,6 +294,9 @@ def main() -> None:
         status = 2
     except KeyboardInterrupt:
         status = 130
+    except Exception:  # noqa: BLE001 - a defect of ours, shown whole; Python's own status for it, 1, is that of a FAIL
+        traceback.print_exc()
+        status = os.EX_SOFTWARE
     sys.exit(status)
 
 

@@ -65,12 +65,14 @@ def judged(
     *,
     engines: tuple[str, str] = ("vllm", "vllm"),
     probed: bool = False,
+    near_tie: float | None = None,
 ) -> Judged:
     """Have the requests judged. ``shadows``: scripts by name; one called ``control`` is that.
 
-    ``engines``: the primary's dialect and the shadows'. ``probed``: each arm is known by its own probe; else as a healthy one of its dialect.
+    ``engines``: the primary's dialect and the shadows'. ``probed``: each arm is known by its own probe; else as a healthy one of its dialect. ``near_tie``: as configured
+    (nats), None to learn it.
     """
-    return asyncio.run(_judged(primary, shadows, bodies, engines, probed=probed))
+    return asyncio.run(_judged(primary, shadows, bodies, engines, probed=probed, near_tie=near_tie))
 
 
 async def arm(name: str, url: str, engine: str, *, probed: bool) -> Arm:
@@ -90,7 +92,13 @@ async def arm(name: str, url: str, engine: str, *, probed: bool) -> Arm:
 
 
 async def _judged(
-    primary: str, shadows: Mapping[str, str], bodies: Sequence[Body], engines: tuple[str, str], *, probed: bool
+    primary: str,
+    shadows: Mapping[str, str],
+    bodies: Sequence[Body],
+    engines: tuple[str, str],
+    *,
+    probed: bool,
+    near_tie: float | None,
 ) -> Judged:
     async with contextlib.AsyncExitStack() as stack:
         scripts = {"primary": primary, **shadows}
@@ -102,7 +110,7 @@ async def _judged(
             arms[name] = await arm(name, urls[name], engine, probed=probed)
             stack.push_async_callback(arms[name].client.aclose)
         mirrored = tuple(ShadowArm(arms[name], _role(name), (Mode.FREE, Mode.FORCED), {}, 20) for name in shadows)
-        examiner = Examiner(arms["primary"], mirrored, Policy("none", b""), False, 1 << 20, NoiseBook(None))
+        examiner = Examiner(arms["primary"], mirrored, Policy("none", b""), False, 1 << 20, NoiseBook(near_tie))
         session = await stack.enter_async_context(ClientSession())
         directory = stack.enter_context(tempfile.TemporaryDirectory())
         store = stack.enter_context(Store.open(f"sqlite:///{Path(directory) / 'records.db'}"))

@@ -27,7 +27,7 @@ def _paragraph(name: str, verdict: Numbers, *, part: bool) -> str:
     if not seen and not verdict["tally"]["missing"]:
         return f"{name}: {state}; no conversation has been counted yet."
     said = [f"{name}: {state} after {_conversations(seen)}{_tail(verdict)}."]
-    said += _bad(verdict) + _missing(verdict) + _variation(verdict)
+    said += _evidence(verdict) + _bad(verdict) + _missing(verdict) + _variation(verdict)
     if verdict["floor"] == "assumed":
         allowed = _percent(verdict["terms"]["allowance"])
         said.append(f"There is no control: the floor is assumed, {allowed} of conversations may be bad.")
@@ -47,13 +47,45 @@ def _tail(verdict: Numbers) -> str:
         case "PASS" | "FAIL":
             sure = 100 * (1 - verdict["alpha"])
             what = "bad more often than the control by" if held else "bad in"
-            return f": {what} {_points(low)} to {_points(high)} of them ({number(sure)} %)"
+            excess = _points(verdict["excess"])
+            return f": {what} {excess} of them ({_points(low)} to {_points(high)}, {number(sure)} % sure at all times)"
         case _ if _only_missing(verdict):
             return ", with evidence enough for a PASS but for what is missing"
         case _ if verdict["conversations_needed"] is not None:
-            return f"; about {_rounded(verdict['conversations_needed'])} more to a verdict if it goes on like this"
+            more = f"; about {_rounded(verdict['conversations_needed'])} more to"
+            if _heading(verdict) == "PASS" and _hidden(verdict):
+                return f"{more} evidence enough for a PASS, but for what is missing"
+            return f"{more} a {_heading(verdict)} if it goes on like this"
+        case _ if not verdict["conversations"]:
+            return ""
         case _:
-            return "; too few to say how many more it takes"
+            return "; too near the margin, or too few, to say how many more it takes"
+
+
+def _heading(verdict: Numbers) -> str:
+    """The verdict that more of the same leads to: the excess so far lies on its side of what is allowed."""
+    return "FAIL" if verdict["excess"] > _allowed(verdict) else "PASS"
+
+
+def _hidden(verdict: Numbers) -> bool:
+    """Whether more is missing than a PASS bears."""
+    return bool(1 - verdict["coverage"] > _allowed(verdict) / 2)
+
+
+def _allowed(verdict: Numbers) -> float:
+    return float(verdict["terms"]["margin" if verdict["floor"] == "control" else "allowance"])
+
+
+def _evidence(verdict: Numbers) -> list[str]:
+    """What was asked, and how much speaks for either answer."""
+    if not verdict["conversations"]:
+        return []
+    allowed, decides = _percent(_allowed(verdict)), number(log(1 / verdict["alpha"]))
+    fail, passed = number(verdict["log_e_fail"]), number(verdict["log_e_pass"])
+    asked = f"is bad more often than the control by over {allowed}, {passed} that by less"
+    if verdict["floor"] == "assumed":
+        asked = f"is bad in over {allowed} of conversations, {passed} that in fewer"
+    return [f"Evidence (natural logarithm; {decides} decides): {fail} that it {asked}."]
 
 
 def _only_missing(verdict: Numbers) -> bool:
@@ -62,6 +94,8 @@ def _only_missing(verdict: Numbers) -> bool:
 
 def _bad(verdict: Numbers) -> list[str]:
     tally, by = verdict["tally"], verdict.get("bad_by", ())
+    if not verdict["conversations"]:
+        return []
     if not by:
         return ["None was bad."]
     bad = tally["worse"] + tally.get("both", 0)
@@ -78,8 +112,7 @@ def _missing(verdict: Numbers) -> list[str]:
     if not missing:
         return []
     why = ", ".join(reasons(verdict.get("missing_by", {})))
-    held = verdict["floor"] == "control"
-    most = _percent((verdict["margin"] if held else verdict["terms"]["allowance"]) / 2)
+    most = _percent(_allowed(verdict) / 2)
     said = f"{missing:,} more have no result ({why}): {_percent(1 - verdict['coverage'])} of all, where a PASS bears {most}"
     told = [f"{said}; were all of them bad for it alone: {verdict['worst_case']}."]
     if {"unknown_flip", "control_unknown_flip"} & verdict.get("missing_by", {}).keys():

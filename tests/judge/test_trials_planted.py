@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from proxy.compare.comparison import Comparison, Mode
 from proxy.compare.trial import Result, look, trial
+from proxy.compare.verdict import Tally, Terms, judge
 from tests.judge.test_planted import ALL, COLD, REPLIES, SILENT, STOPPED, STREAMED, WEATHER, body, judged, script
+from tests.judged import judged as whole_judge
 
 
 def results(found: list[Comparison]) -> Counter[tuple[Result, str]]:
@@ -47,3 +50,25 @@ def test_defaults_that_the_copy_says_are_the_primarys_change_nothing() -> None:
 def test_values_of_the_wrong_row_are_no_difference_that_users_get() -> None:
     found = results(judged(script("shifted_rows: true"), *STREAMED))
     assert not {result for result, _ in found} & {Result.WORSE, Result.BETTER, Result.BOTH}
+
+
+def test_replicas_with_stores_of_their_own_add_up_to_what_one_would_have_said() -> None:
+    """The whole judge, store and report: all conversations, and the same dealt out to two replicas."""
+    bodies = [body(f"Question {number}, about halos.") for number in range(14)]
+    arms = {"candidate": script("noise: 0.4, noise_seed: 3"), "control": script("noise: 0.4, noise_seed: 9")}
+
+    def verdict(part: list[dict[str, Any]]) -> dict[str, Any]:
+        # A threshold that is learned is each judge's own, from the control that it has seen.
+        found = whole_judge(REPLIES, arms, part, near_tie=0.05).shadow("candidate")["verdict"]
+        return dict(found)
+
+    whole = verdict(bodies)
+    assert {result for result, n in whole["tally"].items() if n} >= {"worse", "better"}
+    one, other = (Tally(**verdict(bodies[number::2])["tally"]) for number in range(2))
+    assert one.seen == other.seen == 7
+    assert one + other == Tally(**whole["tally"])
+    together = judge(one + other, Terms())
+    assert (together.state, together.needed) == (whole["state"], whole["conversations_needed"])
+    assert together.excess == tuple(whole["excess_interval"])
+    for test in ("fail", "pass", "worse_than_control"):
+        assert getattr(together, f"log_e_{test}") == whole[f"log_e_{test}"]

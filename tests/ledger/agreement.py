@@ -1,4 +1,4 @@
-"""Whether a report's numbers are those of an export, recomputed by ``recompute.py`` in a process that cannot import the product."""
+"""Whether a report's numbers are those of an export, recomputed by ``recompute.py`` and ``recompute_verdict.py`` in a process that cannot import the product."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 
-def recomputed(export: Path) -> dict[str, Any]:
+def recomputed(export: Path, script: str = "recompute.py", *words: str) -> dict[str, Any]:
     """The numbers of an export."""
-    script = Path(__file__).with_name("recompute.py")
-    done = subprocess.run(
-        [sys.executable, "-I", script, export], capture_output=True, text=True, check=True, timeout=60
-    )
+    command = [sys.executable, "-I", Path(__file__).with_name(script), export, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     return dict(json.loads(done.stdout))
 
 
@@ -48,3 +46,22 @@ def check(report: dict[str, Any], export: Path) -> None:
             same(shadow["latency"]["time_to_first_token_seconds"][arm], theirs["latency"][arm]["first"])
             same(shadow["latency"]["inter_token_seconds"][arm], theirs["latency"][arm]["gaps"])
         assert {one["finding"]: one["count"] for one in shadow["findings"]} == theirs["findings"]
+
+
+def check_verdicts(report: dict[str, Any], export: Path) -> None:
+    """Fail where a candidate's verdict, or what it rests on, does not follow from the export. Every request must have a record there, of one pair of stacks."""
+    judged = {shadow["name"]: shadow["verdict"] for shadow in report["shadows"] if "verdict" in shadow}
+    terms = next(iter(judged.values()))["terms"]
+    other = recomputed(export, "recompute_verdict.py", *(str(terms[name]) for name in ("alpha", "margin", "allowance")))
+    assert judged.keys() == other.keys()
+    for name, ours in judged.items():
+        theirs = other[name]
+        by = {one["by"]: [one["candidate"], *([one["control"]] if "control" in one else [])] for one in ours["bad_by"]}
+        assert by == theirs.pop("bad_by"), name
+        # By halving to a ten-millionth of the range, and to one conversation.
+        assert ours["excess_interval"] == pytest.approx(theirs.pop("excess_interval"), abs=4e-7), name
+        needed = theirs.pop("conversations_needed")
+        assert ours["conversations_needed"] == (needed if not needed else pytest.approx(needed, abs=1)), name
+        for key in ("log_e_fail", "log_e_pass", "log_e_worse_than_control", "excess"):
+            assert ours[key] == pytest.approx(theirs.pop(key), rel=1e-9, abs=1e-9), f"{name}/{key}"
+        same({key: ours[key] for key in theirs}, theirs, f"{name}/verdict")

@@ -1,0 +1,64 @@
+"""Whatever goes wrong with telling it, the exit status of a report never says FAIL (1) where nothing failed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from proxy.ledger.store import Store
+from tests.running import ROOT
+
+BREAKS = """
+import sys
+from proxy.app import reporting
+def broken(*_, **__):
+    raise ZeroDivisionError
+reporting.build_report = broken
+from proxy.cli import main
+sys.argv = ["parhelion", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A configuration whose records are there, without any."""
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        f"state: {tmp_path / 'state'}\nprimary: {{url: 'http://127.0.0.1:1'}}\n"
+        f"shadows: [{{name: candidate, url: 'http://127.0.0.1:2'}}]\nrecords: {{url: 'sqlite:///{tmp_path / 'r.db'}'}}\n"
+    )
+    Store.open(f"sqlite:///{tmp_path / 'r.db'}").close()
+    return file
+
+
+def report(config: Path, stdout: int, *python: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-P", *python, "report", "-c", str(config)],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    return done.returncode, done.stderr
+
+
+def test_a_reader_that_has_heard_enough_is_no_fail(config: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        assert report(config, writing, "-m", "proxy.cli") == (3, "")
+    finally:
+        os.close(writing)
+
+
+def test_a_defect_of_ours_is_no_fail(config: Path) -> None:
+    status, said = report(config, subprocess.DEVNULL, "-c", BREAKS)
+    assert status == os.EX_SOFTWARE
+    assert said.rstrip().endswith("ZeroDivisionError")
