@@ -62,7 +62,7 @@ def test_what_is_known_is_returned_only_for_the_same_reader_and_echo():
     assert read(VLLM, Endpoint.CHAT, {}, whole("c2")) == first
 
 
-NAMES = st.sampled_from(["c1", "c2", "chatcmpl-3", "data: ", "\n", '"choices":', '{"'])
+NAMES = st.sampled_from(["c1", "c2", "c12", "", "chatcmpl-3", "data: ", "\n", '"choices":', '{"'])
 TEXTS = st.lists(st.sampled_from(["a", "b", '"', "data: {", '"choices":', "c1"]), min_size=1, max_size=4)
 
 
