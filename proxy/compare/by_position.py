@@ -132,7 +132,7 @@ def scored_by_position(
     ours, theirs = _scored(*own, resampled=resampled), _scored(*floor, resampled=resampled)
     found: list[Numbers] = []
     for number, one in sorted(ours.items()):
-        other = theirs.get(number, Scored(Seen()))
+        other = theirs.get(number, Scored(Seen(once=False)))
         block = {**_range(number), "conversations": one.conversations, "positions": one.flips.exposed}
         block |= {"genuine_flips": one.flips.events}
         if other.flips.exposed:
@@ -148,7 +148,7 @@ def _scored(comparisons: Sequence[Comparison], conversations: Sequence[str], *, 
     for comparison, conversation in zip(comparisons, conversations, strict=True):
         if comparison.incomparable is None:
             by_conversation[conversation].append(comparison)
-    found: defaultdict[int, Scored] = defaultdict(lambda: Scored(Seen()))
+    found: defaultdict[int, Scored] = defaultdict(lambda: Scored(Seen(once=False)))
     for conversation, own in by_conversation.items():
         parts: defaultdict[int, list[_Part]] = defaultdict(list)
         for one in own:

@@ -2,25 +2,27 @@
 
 House rules. Tokens of one conversation are not independent, so a conversation is the unit of resampling. There is no random
 source: a conversation's weight in a replicate comes from a hash of the two, so that any number of workers agree, and two
-arms of the same conversation are resampled together. What never happened resamples to never: there the rule of three bounds
-it, and no interval is ever a point.
+arms of the same conversation are resampled together. What happened a few times has the interval of a count, what never did is
+bounded by the rule of three (``rare``), and no interval is ever a point.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import hypot, log
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
+from proxy.compare import rare
 from proxy.compare.quantile import quantile
+from proxy.compare.rare import Edges
 from proxy.compare.resample import REPLICATES, lanes, replicates, weights
 
 __all__ = [
     "CONFIDENCE",
     "ENOUGH_CONVERSATIONS",
     "REPLICATES",
+    "Edges",
     "Exposure",
     "Intervals",
     "Seen",
@@ -39,8 +41,6 @@ CONFIDENCE = 0.95
 ENOUGH_CONVERSATIONS = 10
 
 _TAIL = (1.0 - CONFIDENCE) / 2
-
-Edges = tuple[float, float]
 
 
 class Exposure(Struct, frozen=True):
@@ -67,7 +67,8 @@ class Seen(Struct):
     """What was seen of one arm, added up over its conversations.
 
     ``conversations`` with exposure, their ``streams`` (each can part once), ``most_streams`` of any one conversation, and by conversation how often it ``parted``.
-    ``drawn_events`` and ``drawn_exposed``: the same in every replicate, as lanes; they stay 0 where nobody needs them.
+    ``drawn_events`` and ``drawn_exposed``: the same in every replicate, as lanes; they stay 0 where nobody needs them. ``once``: each stream parts once at the most; else nothing but
+    its length limits how often a conversation does.
     """
 
     events: int = 0
@@ -78,6 +79,7 @@ class Seen(Struct):
     parted: dict[str, int] = field(default_factory=dict)
     drawn_events: int = 0
     drawn_exposed: int = 0
+    once: bool = True
 
 
 class _Sum(Struct):
@@ -99,15 +101,16 @@ def intervals(arm: Iterable[Exposure], control: Iterable[Exposure] = ()) -> Inte
 def compared(own: Seen, floor: Seen) -> Intervals:
     """Return the intervals of what was seen of an arm and of its control; a control without exposure is none.
 
-    With events: percentiles of the bootstrap, None with fewer than ``ENOUGH_CONVERSATIONS`` exposed conversations. Without:
-    from 0 to ``bound``, however few there are. The excess is bootstrapped in pairs where both arms have events, and otherwise
-    put together from the two arms' own intervals (``_combined``), so that a floor of 0 is no more certain than it is.
+    With events: percentiles of the bootstrap, or with few the interval of a count (``rare``); None with fewer than ``ENOUGH_CONVERSATIONS`` exposed
+    conversations. Without: from 0 to ``bound``, however few there are. The excess is bootstrapped in pairs where both arms have many events, and otherwise
+    put together from the two arms' own intervals (``rare.difference``), so that a floor of 0 is no more certain than it is. Where an arm may part at
+    every position, the excess of what neither arm ever did has no interval.
     """
-    ours, theirs = _replicates(own), _replicates(floor)
-    alone = _edges(own, ours, 1.0 - CONFIDENCE)
+    ours, theirs = _Arm(own, _replicates(own)), _Arm(floor, _replicates(floor))
+    alone = _edges(ours, theirs, 1.0 - CONFIDENCE)
     if not floor.exposed:
         return Intervals(alone)
-    return Intervals(alone, _edges(floor, theirs, 1.0 - CONFIDENCE), _excess((own, ours), (floor, theirs)))
+    return Intervals(alone, _edges(theirs, ours, 1.0 - CONFIDENCE), _excess(ours, theirs))
 
 
 def rates(own: Seen, floor: Seen, *, resampled: bool) -> dict[str, Any]:
@@ -137,11 +140,17 @@ def bound(arm: Iterable[Exposure], miss: float = 1.0 - CONFIDENCE) -> float | No
     all right?", JAMA 249, 1743-1745). A conversation that parts does so in each of its streams at the worst, so the expected
     events are at most 3 times the streams of the largest conversation, and never more than all streams. None without exposure.
     """
-    return _bound(gathered(arm), miss)
+    return _bound(gathered(arm), Seen(), miss)
 
 
-def _bound(arm: Seen, miss: float) -> float | None:
-    return per_thousand(min(log(1.0 / miss) * arm.most_streams, arm.streams), arm.exposed)
+def _bound(arm: Seen, beside: Seen, miss: float) -> float | None:
+    most = arm.most_streams if arm.once or not _sized(arm, beside) else rare.size(beside.parted.values())
+    return per_thousand(min(rare.unseen(miss) * most, arm.streams), arm.exposed)
+
+
+def _sized(arm: Seen, beside: Seen) -> bool:
+    """Say whether the arm beside shows how often a conversation parts that does, and enough of them are known that do not."""
+    return bool(beside.parted) and arm.conversations >= ENOUGH_CONVERSATIONS
 
 
 def gathered(exposures: Iterable[Exposure]) -> Seen:
@@ -188,38 +197,53 @@ def _percentiles(values: Iterable[float]) -> Edges:
     return quantile(ordered, _TAIL), quantile(ordered, 1.0 - _TAIL)
 
 
-def _edges(arm: Seen, drawn: list[float] | None, miss: float) -> Edges | None:
-    if drawn is not None:
-        return _percentiles(drawn)
-    upper = None if arm.events else _bound(arm, miss)
-    return None if upper is None else (0.0, upper)
+class _Arm(NamedTuple):
+    seen: Seen
+    drawn: list[float] | None
 
 
-_Arm = tuple[Seen, list[float] | None]
+def _wider(arm: _Arm) -> float:
+    """Return what one event is worth of a position (``rare.wider``)."""
+    seen, spread = arm.seen, rare.variance(arm.drawn or [0.0])
+    return rare.wider(spread / 1000.0 / 1000.0, seen.events / seen.exposed, len(seen.parted), 1.0 / seen.exposed)
+
+
+def _few(arm: _Arm) -> bool:
+    seen, drawn = arm.seen, arm.drawn
+    return drawn is None or seen.events / seen.exposed < rare.FEW * _wider(arm) or min(drawn) == max(drawn)
+
+
+def _edges(arm: _Arm, beside: _Arm, miss: float) -> Edges | None:
+    seen = arm.seen
+    if not seen.events:
+        upper = _bound(seen, beside.seen, miss)
+        return None if upper is None else (0.0, upper)
+    if arm.drawn is None:
+        return None
+    if not _few(arm):
+        return _percentiles(arm.drawn)
+    low, high = rare.counted(seen.events / seen.exposed, _wider(arm))
+    return 1000.0 * low, 1000.0 * min(high, 1.0)
 
 
 def _excess(own: _Arm, floor: _Arm) -> Edges | None:
-    (ours, hazards), (theirs, floors) = own, floor
-    if hazards is None or floors is None:
+    ours, theirs = own.seen, floor.seen
+    if not (ours.events and theirs.events) or _few(own) or _few(floor):
         return _combined(own, floor)
-    low, high = _percentiles(one - other for one, other in zip(hazards, floors, strict=True))
+    low, high = _percentiles(one - other for one, other in zip(own.drawn or (), floor.drawn or (), strict=True))
     if ours.parted == theirs.parted:
         # Not one conversation in which one arm parted and the other did not: each way is bounded like any thing never seen.
-        low = min(low, -(_bound(theirs, _TAIL) or 0.0))
-        high = max(high, _bound(ours, _TAIL) or 0.0)
+        low = min(low, -(_bound(theirs, ours, _TAIL) or 0.0))
+        high = max(high, _bound(ours, theirs, _TAIL) or 0.0)
     return low, high
 
 
 def _combined(own: _Arm, floor: _Arm) -> Edges | None:
-    """Return the interval of a difference from the intervals of its terms (MOVER).
-
-    Zou and Donner 2008, "Construction of confidence limits about effect measures: a general approach", Statistics in Medicine
-    27, 1693-1702. The terms are taken as independent; arms of the same conversations part together if anything, which makes
-    the interval too wide rather than too narrow. Each edge may fail half as often as the interval.
-    """
-    ours, theirs = _edges(*own, _TAIL), _edges(*floor, _TAIL)
+    """Return the interval of a difference from those of its terms. Each edge may fail half as often as the interval."""
+    for one, other in ((own.seen, floor.seen), (floor.seen, own.seen)):
+        if not (one.events or one.once or _sized(one, other)):
+            return None
+    ours, theirs = _edges(own, floor, _TAIL), _edges(floor, own, _TAIL)
     if ours is None or theirs is None:
         return None
-    hazard, base = _hazard(own[0]), _hazard(floor[0])
-    low = hazard - base - hypot(hazard - ours[0], theirs[1] - base)
-    return low, hazard - base + hypot(ours[1] - hazard, base - theirs[0])
+    return rare.difference((_hazard(own.seen), ours), (_hazard(floor.seen), theirs))

@@ -18,7 +18,7 @@ from proxy.compare.comparison import FlipClass, Mode
 class Ratio(Struct, frozen=True):
     """``offset + per * part / whole``, of sums. ``real``: the part is in multiples of 1 / ``UNIT``.
 
-    ``most``: the sum that the part cannot exceed (in a conversation, too), "" where nothing bounds it.
+    ``most``: the sum that the part cannot exceed (in a conversation, too), "" where nothing bounds it. ``signed``: the part may be below 0.
     """
 
     name: str
@@ -28,6 +28,17 @@ class Ratio(Struct, frozen=True):
     offset: float = 0.0
     real: bool = False
     most: str = ""
+    signed: bool = False
+
+    @property
+    def once(self) -> bool:
+        """Whether the part is limited by a count of replies, of which a conversation has few, and not of tokens."""
+        return self.most in {"requests", "streams"}
+
+    @property
+    def unit(self) -> int:
+        """What of the part is one of the whole."""
+        return UNIT if self.real else 1
 
     def value(self, part: int, whole: int) -> float:
         """Return the number; ``whole`` is not 0."""
@@ -90,11 +101,11 @@ _BOTH: tuple[Quantity, ...] = (
     Quantile("p90_error_nats", "error", 0.9),
     Quantile("p99_error_nats", "error", 0.99),
     *(Ratio(f"error_above_{edge:g}_nats_share", f"above_{edge:g}", "values", most="values") for edge in TAILS),
-    Ratio("mean_difference_nats", "difference", "values", real=True),
+    Ratio("mean_difference_nats", "difference", "values", real=True, signed=True),
     Ratio("mean_probability_error", "probability", "values", real=True, most="values"),
     Quantile("median_relative_error", "relative", 0.5),
     Quantile("p99_relative_error", "relative", 0.99),
-    Ratio("k1_nats", "difference", "values", per=-1.0, real=True),
+    Ratio("k1_nats", "difference", "values", per=-1.0, real=True, signed=True),
     Ratio("k3_nats", "k3", "values", real=True),
     Ratio("mean_kl_lower_bound_nats", "kl", "kl_lists", real=True),
     Quantile("p99_kl_lower_bound_nats", "kl", 0.99),

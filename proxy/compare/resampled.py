@@ -1,7 +1,7 @@
 """One arm's conversations, and its numbers in every replicate of the bootstrap.
 
-House rules. The conversation is the unit. Two arms are resampled in one pass, so that a conversation has the same weight in both. Nothing here knows what
-stands beside an arm.
+House rules. The conversation is the unit. Two arms are resampled in one pass, so that a conversation has the same weight in both. An arm knows of the one beside
+it only how much of a thing its conversations have, where it has none itself.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from math import log
+from math import inf
 
+from proxy.compare import rare
 from proxy.compare.addends import Addends
-from proxy.compare.bins import UNIT, lower, quantile_of, span
+from proxy.compare.bins import lower, quantile_of, span
 from proxy.compare.hazard import CONFIDENCE, ENOUGH_CONVERSATIONS, Edges
 from proxy.compare.quantile import quantile
 from proxy.compare.quantities import MOMENTS, Correlation, Quantile, Quantity, Ratio, shares_of
@@ -107,32 +108,86 @@ class Arm:
                 whole.add(Weights(weights(conversation)), one.bins.get(quantity.bins, ()))
             return whole.quantile(quantity.share, spans)
 
-    def edges(self, quantity: Quantity, replicates: list[float] | None, miss: float) -> Edges | None:
-        """Return the interval of the number, which misses it with probability ``miss`` at most; None where none can be given."""
-        if replicates is not None:
-            low, high = percentiles(replicates)
-            if low < high:
-                return low, high
-        return self._never_seen(quantity, miss) if isinstance(quantity, Ratio) else None
+    def few(self, quantity: Quantity, replicates: list[float] | None) -> bool:
+        """Say whether percentiles say too little of a number: never seen, or in too few conversations, or always."""
+        if replicates is None or not isinstance(quantity, Ratio):
+            return replicates is None
+        if quantity.signed:
+            return False
+        return any(
+            not side or side < rare.FEW * self._wider(quantity, side, replicates) < inf
+            for side in self._sides(quantity)
+        )
 
-    def bound(self, quantity: Ratio, miss: float) -> float | None:
-        """Return the largest ``part / whole`` that stays unseen with probability ``miss`` (the rule of three, as ``hazard.bound``); None where nothing bounds it."""
-        if not quantity.most:
+    def edges(self, quantity: Quantity, replicates: list[float] | None, miss: float, beside: Arm) -> Edges | None:
+        """Return the interval of the number, which misses it with probability ``miss`` at most; None where none can be given. ``beside``: the other arm."""
+        if isinstance(quantity, Ratio) and (self.always(quantity) or not self.parts(quantity)):
+            return self._never_seen(quantity, miss, beside)
+        if replicates is None:
             return None
-        most = [one.sums[quantity.most] for one in self.conversations.values()]
-        return min(log(1.0 / miss) * max(most, default=0), sum(most)) / self.sums[quantity.whole]
+        low, high = percentiles(replicates)
+        if isinstance(quantity, Ratio) and (self.few(quantity, replicates) or (low == high and not quantity.real)):
+            return self._seldom(quantity, replicates)
+        return (low, high) if low < high else None
 
-    def _never_seen(self, quantity: Ratio, miss: float) -> Edges | None:
+    def always(self, quantity: Ratio) -> bool:
+        """Say whether a part is all of what it is a share of."""
+        return quantity.most == quantity.whole and self.sums[quantity.part] == self.sums[quantity.whole] * quantity.unit
+
+    def bound(self, quantity: Ratio, miss: float, beside: Arm, *, other: bool = False) -> float | None:
+        """Return the largest ``part / whole`` that stays unseen with probability ``miss`` (``rare.unseen``); None where nothing bounds it.
+
+        ``other``: of the part's complement.
+        """
+        whole, most = self.sums[quantity.whole], [one.sums[quantity.most] for one in self.conversations.values()]
+        if quantity.once or not self.sized(quantity, beside, other=other):
+            if not quantity.most:
+                return None
+            return min(rare.unseen(miss) * max(most, default=0), sum(most)) / whole
+        found = rare.unseen(miss) * beside.size(quantity, other=other) / whole
+        return min(found, sum(most) / whole) if quantity.most else found
+
+    def sized(self, quantity: Ratio, beside: Arm, *, other: bool = False) -> bool:
+        """Say whether the other arm shows how much of something a conversation has, and enough conversations are known that have none."""
+        return self.seen(quantity) >= ENOUGH_CONVERSATIONS and beside.size(quantity, other=other) > 0.0
+
+    def size(self, quantity: Ratio, *, other: bool = False) -> float:
+        """Return how much of a part (``other``: of its complement) conversations have that have any, 0 where none has."""
+        unit = quantity.unit
+        found = (
+            one.sums[quantity.whole] * unit - one.sums[quantity.part] if other else one.sums[quantity.part]
+            for one in self.conversations.values()
+        )
+        return rare.size(found) / unit
+
+    def _sides(self, quantity: Ratio) -> tuple[float, ...]:
+        """Return the part by the whole, and its complement where the part is one of it."""
+        whole, part, unit = self.sums[quantity.whole], self.sums[quantity.part], quantity.unit
+        mean = part / (whole * unit)
+        return (mean, (whole * unit - part) / (whole * unit)) if quantity.most == quantity.whole else (mean,)
+
+    def _wider(self, quantity: Ratio, side: float, replicates: list[float]) -> float:
+        """Return what one event is worth of a side: of things that are counted one at least."""
+        spread = rare.variance(replicates) / quantity.per / quantity.per
+        least = 0.0 if quantity.real else 1.0 / self.sums[quantity.whole]
+        return rare.wider(spread, side, len(self.parts(quantity)), least)
+
+    def _seldom(self, quantity: Ratio, replicates: list[float]) -> Edges:
+        found = [rare.counted(side, self._wider(quantity, side, replicates)) for side in self._sides(quantity)]
+        low, high = found[0]
+        if len(found) > 1:
+            low, high = max(low, 1.0 - found[1][1]), min(high, 1.0 - found[1][0])
+        return _mapped(quantity, low, high if quantity.real and not quantity.most else min(high, 1.0))
+
+    def _never_seen(self, quantity: Ratio, miss: float, beside: Arm) -> Edges | None:
         """Bound what was never seen, or was seen wherever it could be."""
-        bound, part = self.bound(quantity, miss), self.sums[quantity.part]
+        always = self.always(quantity)
+        bound = self.bound(quantity, miss, beside, other=always)
         if bound is None:
             return None
-        if quantity.most == quantity.whole and part == self._fullest(quantity):
+        if always:
             return _mapped(quantity, 1.0 - bound, 1.0)
-        return None if part else _mapped(quantity, 0.0, bound)
-
-    def _fullest(self, quantity: Ratio) -> int:
-        return self.sums[quantity.most] * (UNIT if quantity.real else 1)
+        return _mapped(quantity, -bound if quantity.signed else 0.0, bound)
 
     def _of(self, name: str) -> list[int]:
         if name not in self._replicated:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from proxy.compare.headline import REASONS
 from proxy.compare.llama_block import written
 from proxy.ledger.cells import ABSENT, Numbers, number
 from proxy.ledger.inert import inert
@@ -47,8 +48,8 @@ _LINES = (
     ("rank_1_share", "ranked first", False),
 )
 _NOTE = (
-    "raw: the candidate; floor: the control in the same mode; excess: raw less floor [95 %, conversations resampled]; n: what it is a share or mean of. Without an "
-    "interval none can be given: fewer than 10 conversations, or nothing seen of what has no bound"
+    "raw: the candidate; floor: the control in the same mode; excess: raw less floor [95 %, conversations resampled; where few or none were seen, what that leaves open]; "
+    "n: what it is a share or mean of, raw / floor"
 )
 
 
@@ -69,7 +70,10 @@ def print_floors(shadows: Sequence[Numbers], console: Console) -> None:
             if shadow["role"] == "control" or not any("floor" in one or "interval" in one for one in numbers.values()):
                 continue
             console.print(Text(f"\n{inert(shadow['name'], 60)}, {mode}: against the noise floor", style="bold"))
-            console.print(_table(numbers))
+            shown = [(name, label) for name, label, quiet in _LINES if _worth(numbers.get(name), quiet=quiet)]
+            console.print(_table(numbers, shown))
+            for line in _absent(numbers, shown):
+                console.print(Text(line, style="dim"))
             said = True
     if said:
         console.print(Text(f"{_NOTE}.", style="dim"))
@@ -87,16 +91,31 @@ def print_llama_cpp(shadows: Sequence[Numbers], console: Console) -> None:
                 console.print(Text(line))
 
 
-def _table(numbers: Mapping[str, Numbers]) -> Table:
+def _worth(one: Numbers | None, *, quiet: bool) -> bool:
+    return one is not None and not (quiet and not one["raw"] and not one.get("floor"))
+
+
+def _table(numbers: Mapping[str, Numbers], shown: Sequence[tuple[str, str]]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     for head in ("raw", "floor", "excess", "n"):
         table.add_column(head, justify="right", overflow="fold")
-    for name, label, quiet in _LINES:
-        one = numbers.get(name)
-        if one is not None and not (quiet and not one["raw"] and not one.get("floor")):
-            table.add_row(Text(label), *(Text(cell) for cell in _cells(name, one)))
+    for name, label in shown:
+        table.add_row(Text(label), *(Text(cell) for cell in _cells(name, numbers[name])))
     return table
+
+
+def _absent(numbers: Mapping[str, Numbers], shown: Sequence[tuple[str, str]]) -> list[str]:
+    """Say which rows have no interval, and why, a line for each reason."""
+    found: dict[str, list[str]] = {}
+    for name, label in shown:
+        reason = numbers[name].get("no_interval", {}).get("interval")
+        if reason is not None:
+            found.setdefault(reason, []).append(label.strip())
+    return [
+        f"no interval, for {REASONS.get(reason) or inert(reason, 40)}: {'all' if len(labels) == len(shown) else ', '.join(labels)}."
+        for reason, labels in found.items()
+    ]
 
 
 def _cells(name: str, one: Numbers) -> tuple[str, str, str, str]:

@@ -146,8 +146,10 @@ def test_no_interval_is_a_point_and_what_was_not_seen_is_bounded():
     found = headline(Mode.FORCED, quiet, named(40), quiet, named(40))
     assert found["flips_per_1000_positions"]["raw_interval"] == [0.0, pytest.approx(2.9957 * 40 / 800 * 1000, rel=1e-4)]
     assert found["top1_agreement_share"]["raw_interval"] == [pytest.approx(1 - 2.9957 / 20, rel=1e-4), 1.0]
-    assert found["error_above_1_nats_share"]["interval"][0] < 0.0 < found["error_above_1_nats_share"]["interval"][1]
+    assert found["error_above_1_nats_share"]["no_interval"] == {"interval": "never_seen"}
     assert "raw_interval" not in found["mean_error_nats"]
+    assert found["mean_error_nats"]["no_interval"] == dict.fromkeys(KEYS, "never_seen")
+    assert found["median_error_nats"]["no_interval"] == dict.fromkeys(KEYS, "no_spread")
     assert found["correlation"]["raw"] == 1.0
     wild = headline(Mode.FORCED, [scored(rng, 1.0, flips=1.0) for _ in range(40)], named(40), quiet, named(40))
     assert wild["flips_per_1000_positions"]["raw_interval"] == [pytest.approx(1000 - 149.787, rel=1e-4), 1000.0]
@@ -160,9 +162,11 @@ def test_few_or_unknown_conversations_give_no_interval():
     rng = random.Random(6)
     made = [scored(rng, 0.1) for _ in range(18)]
     few = headline(Mode.FORCED, made, named(18))["mean_error_nats"]
-    assert set(few) == {"raw", "n", "conversations"}
+    assert set(few) == {"raw", "n", "conversations", "no_interval"}
+    assert few["no_interval"] == dict.fromkeys(("raw_interval", "interval"), "few_conversations")
     unknown = headline(Mode.FORCED, made, None, made, None)["mean_error_nats"]
-    assert set(unknown) == {"raw", "n", "floor", "floor_n", "excess"}
+    assert set(unknown) == {"raw", "n", "floor", "floor_n", "excess", "no_interval"}
+    assert unknown["no_interval"] == {"interval": "conversations_unknown"}
 
 
 def test_what_was_not_measured_is_absent():
@@ -197,7 +201,7 @@ def test_an_arm_of_broken_values_gives_finite_numbers():
     block = llama_block(made)
     numbers = [*found.values(), *block["perplexity"].values(), *block["token_probability"].values()]
     assert "k3_nats" in found
-    for value in (value for number in numbers for value in number.values()):
+    for value in (value for number in numbers for key, value in number.items() if key != "no_interval"):
         for one in value if isinstance(value, list) else [value]:
             assert isfinite(one)
 

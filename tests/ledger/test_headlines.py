@@ -112,10 +112,23 @@ def test_llama_cpps_statistics_are_printed_on_request(store, make):
 def test_the_first_sentences_say_the_excess_of_forced_mode(store, make):
     settle(store, make)
     text = " ".join(shown(build_report(CONFIG, store, command="test", now=0.0)).split())
-    said = re.search(r"an excess of (\S+) flips per 1,000 positions \(95 %: (\S+) to (\S+)\)\. ", text)
+    said = re.search(
+        r"an excess of (\S+) flips per 1,000 positions \(95 %: (\S+) to (\S+)\)(, an interval that includes 0)?\. ",
+        text,
+    )
     assert said is not None
     low, raw, high = float(said[2]), float(said[1]), float(said[3])
     assert low < raw < high
+    assert bool(said[4]) == (low <= 0 <= high)
     assert raw == pytest.approx(58.3, abs=0.05)
     store.settle([make.compared(make.record(500 + n, make.forced(), exchange=f"y{n}", conversation="")) for n in range(5)])  # fmt: skip
     assert "flips per 1,000 positions." in shown(build_report(CONFIG, store, command="test", now=0.0), 200)
+
+
+def test_a_row_without_an_interval_says_why(store, make):
+    settle(store, make, n=8)
+    report = build_report(CONFIG, store, command="test", now=0.0)
+    text = " ".join(shown(report).split())
+    assert "no interval, for fewer than 10 conversations: all." in text
+    numbers = next(one for one in report["shadows"] if one["role"] == "candidate")["modes"]["forced"]["headline"]
+    assert numbers["flips_per_1000_positions"]["no_interval"]["interval"] == "few_conversations"
