@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from engines.launch import start_llama
+from tests.e2e.moment import Moment, consistent, look, sentences
 from tests.engine_fixtures import missing
+from tests.figures import Figure
 from tests.ledger import agreement
 from tests.running import ROOT, parhelion, post, until
 
@@ -20,29 +26,64 @@ pytestmark = [pytest.mark.slow, pytest.mark.llama, pytest.mark.timeout(600)]
 REQUESTS = 40
 
 
+class Demo(NamedTuple):
+    """The report, the records beside it, what was printed, and the proxy that it left running."""
+
+    report: dict[str, Any]
+    records: Path
+    printed: str
+    moment: Moment
+
+
 @pytest.fixture(scope="module")
-def demo(smollm2_q4: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path, str]:
-    """The report, the records beside it, and what was printed."""
+def demo(smollm2_q4: Path, tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """The demo as a user runs it, left running until everything has been asked that there is to ask."""
     assert smollm2_q4.exists()
-    file = tmp_path_factory.mktemp("demo") / "report.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "proxy.cli", "demo", "--requests", str(REQUESTS), "--json", str(file)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
-    if "is not installed" in done.stderr:
-        missing(done.stderr.strip())
-    assert done.returncode == 0, done.stderr
-    return json.loads(file.read_text()), file.with_name("report.json.records.jsonl"), done.stdout
+    kept = tmp_path_factory.mktemp("demo")
+    file, errors = kept / "report.json", kept / "errors.txt"
+    words = ["--requests", str(REQUESTS), "--json", str(file), "--keep"]
+    with (
+        tempfile.TemporaryDirectory(prefix="p-", dir="/tmp") as short,
+        errors.open("wb") as stderr,
+    ):  # a socket's path holds 108 bytes
+        running = subprocess.Popen(
+            [sys.executable, "-m", "proxy.cli", "demo", *words],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": short, "PYTHONUNBUFFERED": "1"},
+        )
+        assert running.stdout is not None
+        with running.stdout:
+            try:
+                printed = "".join(until_line(running.stdout, "Everything is left running"))
+                if "is not installed" in errors.read_text():
+                    missing(errors.read_text().strip())
+                assert file.exists(), errors.read_text()
+                admin = re.search(r"metrics (http://\S+)/metrics", printed)
+                assert admin is not None
+                (config,) = Path(short).glob("parhelion-demo-*/parhelion.yaml")
+                moment = look(admin[1], config, kept)
+            finally:
+                running.send_signal(signal.SIGINT)
+                status = running.wait(60)
+        assert status == 0, errors.read_text()
+    return Demo(json.loads(file.read_text()), file.with_name("report.json.records.jsonl"), printed, moment)
+
+
+def until_line(lines: Iterable[str], last: str) -> Iterator[str]:
+    """Lines up to the one that begins so, or to their end."""
+    for line in lines:
+        yield line
+        if line.startswith(last):
+            return
 
 
 def arm(report: dict[str, Any], name: str, mode: str) -> dict[str, Any]:
     return next(shadow for shadow in report["shadows"] if shadow["name"] == name)["modes"][mode]
 
 
-def test_the_control_does_not_differ(demo: tuple[dict[str, Any], Path, str]) -> None:
+def test_the_control_does_not_differ(demo: Demo) -> None:
     free = arm(demo[0], "control", "free")
     assert free["identical"] == free["requests"] > 0.7 * REQUESTS
     assert free["logprob_error_nats"]["max"] < 1e-5
@@ -51,7 +92,7 @@ def test_the_control_does_not_differ(demo: tuple[dict[str, Any], Path, str]) -> 
     assert sum(forced["flips"].values()) == 0
 
 
-def test_the_candidate_differs_as_measured(demo: tuple[dict[str, Any], Path, str]) -> None:
+def test_the_candidate_differs_as_measured(demo: Demo) -> None:
     free = arm(demo[0], "f32", "free")
     assert 0.10 <= free["identical"] / free["requests"] <= 0.75
     assert 0.004 <= free["logprob_error_nats"]["median"] <= 0.05
@@ -63,7 +104,7 @@ def test_the_candidate_differs_as_measured(demo: tuple[dict[str, Any], Path, str
 
 
 def test_the_control_is_quiet_and_the_candidate_is_judged_with_evidence(
-    demo: tuple[dict[str, Any], Path, str],
+    demo: Demo,
 ) -> None:
     control, judged = ({one["name"]: one for one in demo[0]["shadows"]}[name] for name in ("control", "f32"))
     assert "verdict" not in control
@@ -81,7 +122,23 @@ def test_the_control_is_quiet_and_the_candidate_is_judged_with_evidence(
     assert f"f32: {verdict['state']} after {verdict['conversations']} conversations" in " ".join(demo[2].split())
 
 
-def test_every_request_is_in_exactly_one_counter(demo: tuple[dict[str, Any], Path, str]) -> None:
+def test_the_verdict_follows_from_the_records_and_is_the_same_wherever_it_is_said(demo: Demo, figure: Figure) -> None:
+    agreement.check_verdicts(demo.report, demo.records)
+    consistent(demo.moment)
+    (verdict,) = demo.moment.verdicts().values()
+    assert verdict == next(one["verdict"] for one in demo.report["shadows"] if one["name"] == "f32")
+    assert verdict["worst_case"] == verdict["state"]  # nothing is missing
+    assert all(sentence in " ".join(demo.printed.split()) for sentence in sentences("f32", verdict))
+    figure("verdict on the demo's engines", f"llama.cpp F32 beside Q4_1: {verdict['state']} after {verdict['conversations']}, log e {verdict['log_e_fail']:.1f}, {verdict['tally']}")  # fmt: skip
+
+
+def test_the_control_is_quiet(demo: Demo) -> None:
+    control = next(one for one in demo.report["shadows"] if one["name"] == "control")
+    assert control["findings"] == []
+    assert control["modes"]["free"]["divergences"] == {"exact_tie": 0, "near_tie": 0, "genuine": 0, "unknown": 0}
+
+
+def test_every_request_is_in_exactly_one_counter(demo: Demo) -> None:
     assert demo[0]["requests"]["sampled"] == demo[0]["requests"]["received"] == REQUESTS
     for shadow in ("f32", "control"):
         for mode in ("free", "forced"):
@@ -92,7 +149,7 @@ def test_every_request_is_in_exactly_one_counter(demo: tuple[dict[str, Any], Pat
             assert set(numbers["incomparable"]) <= {"sampled", "no_primary_tokens", "text_not_canonical"}
 
 
-def test_the_ways_to_the_primarys_tokens_are_all_used(demo: tuple[dict[str, Any], Path, str]) -> None:
+def test_the_ways_to_the_primarys_tokens_are_all_used(demo: Demo) -> None:
     sources = demo[0]["primary"]["tokens_source"]
     assert sources["reply"] >= 15
     assert sources["by_control"] >= 10
@@ -100,12 +157,12 @@ def test_the_ways_to_the_primarys_tokens_are_all_used(demo: tuple[dict[str, Any]
     assert sum(sources.values()) == REQUESTS
 
 
-def test_the_report_can_be_recomputed_from_the_records(demo: tuple[dict[str, Any], Path, str]) -> None:
+def test_the_report_can_be_recomputed_from_the_records(demo: Demo) -> None:
     agreement.check(demo[0], demo[1])
     assert len(demo[1].read_text().splitlines()) == 4 * REQUESTS
 
 
-def test_the_printed_tables_say_the_same(demo: tuple[dict[str, Any], Path, str]) -> None:
+def test_the_printed_tables_say_the_same(demo: Demo) -> None:
     text = demo[2]
     assert "noise floor" in text
     assert f"{REQUESTS} sampled" in text

@@ -24,11 +24,12 @@ from proxy.compare.comparison import Comparison, FlipClass, Source
 from proxy.compare.layers import Known
 from proxy.compare.near_tie import Tau
 from proxy.compare.token_stream import Reply, Token
-from proxy.compare.verdict import Tally
+from proxy.compare.verdict import State, Tally, Terms, judge
 from proxy.demo import prompts
 from tests.engine_fixtures import MODEL
 
 QUESTIONS = prompts._QUESTIONS
+TERMS = Terms()
 Rows = tuple[tuple[int, Token], ...]
 Given, Got = TypeVar("Given"), TypeVar("Got")
 
@@ -114,6 +115,11 @@ def bad(comparison: Comparison) -> bool:
     (choice,) = comparison.choices
     flips = (*choice.flips, *((choice.first,) if choice.first is not None else ()))
     return any(flip.kind is FlipClass.GENUINE for flip in flips)
+
+
+def foretold() -> int:
+    """Conversations that a FAIL takes where every one is bad for the candidate alone."""
+    return next(n for n in range(1, 1000) if judge(Tally(worse=n), TERMS).state is State.FAIL)
 
 
 def tally(candidate: Iterable[Comparison], control: Iterable[Comparison]) -> Tally:

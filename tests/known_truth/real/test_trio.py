@@ -10,18 +10,11 @@ from typing import Any
 
 import pytest
 
-from proxy.compare.verdict import State, Tally, Terms, judge
 from tests.figures import Figure
-from tests.known_truth.real.arms import QUESTIONS, greedy, planted
+from tests.known_truth.real.arms import QUESTIONS, TERMS, foretold, greedy, planted
 from tests.running import parhelion, post, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.timeout(900)]
-TERMS = Terms()
-
-
-def foretold() -> int:
-    """Conversations that a FAIL takes where every one is bad for the candidate alone."""
-    return next(n for n in range(1, 1000) if judge(Tally(worse=n), TERMS).state is State.FAIL)
 
 
 def report(

@@ -1,0 +1,133 @@
+"""One moment of a running proxy at which nothing is under way: what its report, its metrics and its terminal say of each candidate, and whether that is the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.running import ROOT
+
+STATUS = {"PASS": 0, "FAIL": 1, "KEEP WATCHING": 3}
+CODE = {"PASS": 1, "FAIL": -1, "KEEP WATCHING": 0}
+
+
+class Moment(NamedTuple):
+    """``report``: the admin port's; ``metrics``: the text of /metrics; ``terminal``, ``status``, ``file``: what `parhelion report --json` printed, returned and wrote."""
+
+    report: dict[str, Any]
+    metrics: str
+    terminal: str
+    status: int
+    file: dict[str, Any]
+
+    def verdicts(self) -> dict[str, dict[str, Any]]:
+        """Each candidate's verdict."""
+        return {one["name"]: one["verdict"] for one in self.report["shadows"] if "verdict" in one}
+
+    def samples(self, shadow: str) -> dict[tuple[str, str], float]:
+        """The judgement's samples of a shadow: by name (without the prefix), and by the value of the label beside ``shadow``."""
+        found = {}
+        for name, labels, value in re.findall(r"^parhelion_(\w+)\{([^}]*)\} (\S+)", self.metrics, re.MULTILINE):
+            said = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+            judgement = name in {"verdict", "log_e_value", "conversations_needed", "verdict_coverage", "trials_total"}
+            if judgement and said.get("shadow") == shadow:
+                found[name, said.get("test", said.get("result", ""))] = float(value)
+        return found
+
+
+def look(admin: str, config: Path, scratch: Path) -> Moment:
+    """Ask a proxy that has settled all its work. The judge's metrics are those of a moment ago, so this waits until they have all conversations."""
+    report = json.loads(_get(f"{admin}/api/v1/report"))
+    limit = time.monotonic() + 60
+    while True:
+        metrics = _get(f"{admin}/metrics")
+        seen = Moment(report, metrics, "", 0, {})
+        if all(
+            sum(n for (name, _), n in seen.samples(shadow).items() if name == "trials_total") == counted(verdict)
+            for shadow, verdict in seen.verdicts().items()
+        ):
+            break
+        assert time.monotonic() < limit, "the metrics did not come to the report's conversations within a minute"
+        time.sleep(0.2)
+    file = scratch / "told.json"
+    done = command(config, "report", "--json", str(file))
+    return Moment(report, metrics, " ".join(done.stdout.split()), done.returncode, json.loads(file.read_text()))
+
+
+def command(config: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of Parhelion's on this configuration."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "proxy.cli", *words, "-c", str(config)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+    )
+
+
+def counted(verdict: dict[str, Any]) -> int:
+    """Conversations that were counted, those without a result too."""
+    return int(verdict["conversations"] + verdict["tally"]["missing"])
+
+
+def consistent(moment: Moment) -> None:
+    """Fail where report, metrics, terminal and exit status do not say the same of each candidate, or anything of a control."""
+    verdicts = moment.verdicts()
+    controls = [one["name"] for one in moment.report["shadows"] if one["role"] == "control"]
+    assert {one["name"]: one["verdict"] for one in moment.file["shadows"] if "verdict" in one} == verdicts
+    assert moment.status == max((STATUS[one["state"]] for one in verdicts.values()), key=(0, 3, 1).index)
+    for name in controls:
+        assert name not in verdicts
+        assert moment.samples(name) == {}
+        assert not re.search(rf"\b{name}: (PASS|FAIL|KEEP WATCHING)", moment.terminal)
+    for name, verdict in verdicts.items():
+        evidence = {("log_e_value", test): verdict[f"log_e_{test}"] for test in ("fail", "pass")}
+        if verdict["floor"] == "control":
+            evidence["log_e_value", "worse_than_control"] = verdict["log_e_worse_than_control"]
+        if (variation := verdict.get("total_variation")) is not None:
+            evidence |= {("log_e_value", f"variation_{test}"): variation[f"log_e_{test}"] for test in ("fail", "pass")}
+        if verdict["conversations_needed"] is not None:
+            evidence["conversations_needed", ""] = verdict["conversations_needed"]
+        if verdict["coverage"] is not None:
+            evidence["verdict_coverage", ""] = verdict["coverage"]
+        every = ("worse", "better", "both", "neither", "missing")
+        evidence |= {("trials_total", result): verdict["tally"].get(result, 0) for result in every}
+        assert moment.samples(name) == evidence | {("verdict", ""): CODE[verdict["state"]]}
+        for sentence in sentences(name, verdict):
+            assert sentence in moment.terminal, sentence
+
+
+def sentences(name: str, verdict: dict[str, Any]) -> list[str]:
+    """What the terminal must say of a verdict that is held against a control."""
+    assert verdict["floor"] == "control"
+    said = [f"{name}: {verdict['state']} after {verdict['conversations']} conversations"]
+    if verdict["state"] == "KEEP WATCHING":
+        digits = float(f"{verdict['conversations_needed']:.2g}")
+        worse = verdict["excess"] > verdict["margin"]
+        said[0] += f"; about {digits:,.0f} more to a {'FAIL' if worse else 'PASS'} if it goes on like this"
+    else:
+        low, high = (f"{100 * edge:.3g} %" for edge in verdict["excess_interval"])
+        said[0] += (
+            f": bad more often than the control by {100 * verdict['excess']:.3g} % of them ({low} to {high}, {100 * (1 - verdict['alpha']):g} % sure at all times)"
+        )
+    tally = verdict["tally"]
+    bad, floor = tally["worse"] + tally["both"], tally["better"] + tally["both"]
+    said.append("None was bad." if not bad + floor else f"Bad in {bad} (")
+    if bad + floor:
+        said.append(f"; the control in {floor}")
+    if tally["missing"]:
+        said.append(f"{tally['missing']} more have no result")
+    return said
+
+
+def _get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=30) as reply:
+        return str(reply.read().decode())
