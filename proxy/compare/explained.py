@@ -50,6 +50,8 @@ def _values(
     comparison: Comparison, primary: Reply, shadow: Reply | None, scored: Sequence[Sequence[tuple[int, Token]]]
 ) -> tuple[Comparison, list[Found]]:
     """Look for faults of the values themselves, and take away what they would be counted as."""
+    if not any(choice.compared for choice in comparison.choices):
+        return comparison, []
     found: list[Found] = []
     choices: list[ChoiceComparison] = []
     for number, choice in enumerate(comparison.choices):
