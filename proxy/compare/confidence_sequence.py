@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate, islice
 from math import ceil, floor, log
 
 from msgspec import Struct
@@ -121,8 +122,11 @@ class Tails(Struct, frozen=True):
 
 
 def _shares_above(edges: Sequence[float], values: Sequence[float]) -> list[float]:
-    ordered = sorted(values)
-    return [(len(ordered) - bisect_right(ordered, edge)) / len(ordered) for edge in edges]
+    inside = [0] * (len(edges) + 1)
+    for value in values:
+        inside[bisect_left(edges, value)] += 1
+    below = accumulate(inside)
+    return [(len(values) - at_most) / len(values) for at_most in islice(below, len(edges))]
 
 
 def quantile_interval(tails: Tails, level: float, alpha: float) -> tuple[float | None, float | None] | None:

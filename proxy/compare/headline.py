@@ -58,7 +58,11 @@ def headline_of(
     at 95 %; ``no_interval`` names by its key why one is absent (``REASONS``). ``is_kl`` stands beside k1 and k3: the share of tokens for which their means estimate a KL; ``left_out`` beside relative errors: nearly certain
     tokens.
     """
-    arm, base = Arm(own), Arm(floor or {})
+    return headline_of_arms(mode, Arm(own), Arm(floor or {}), known=known)
+
+
+def headline_of_arms(mode: Mode, arm: Arm, base: Arm, *, known: bool) -> Headline:
+    """Return the same from both arms (``base`` empty: no control), which may be used again: what was resampled of them is kept."""
     if known:
         resample((arm, base))
     found: Headline = {}

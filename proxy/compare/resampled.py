@@ -37,6 +37,8 @@ class Arm:
         self._sums: dict[str, Sums] = {}
         self._replicated: dict[str, list[int]] = {}
         self._histograms: dict[str, Histograms] = {}
+        self._parts: dict[str, dict[str, int]] = {}
+        self.resampled = False
 
     def n(self, quantity: Quantity) -> int:
         """Return how many things a number is of."""
@@ -75,8 +77,10 @@ class Arm:
 
     def parts(self, quantity: Ratio) -> dict[str, int]:
         """Return the conversations in which something of a ratio's part was seen."""
-        found = ((conversation, one.sums[quantity.part]) for conversation, one in self.conversations.items())
-        return {conversation: part for conversation, part in found if part}
+        if quantity.part not in self._parts:
+            found = ((conversation, one.sums[quantity.part]) for conversation, one in self.conversations.items())
+            self._parts[quantity.part] = {conversation: part for conversation, part in found if part}
+        return self._parts[quantity.part]
 
     def replicates(self, quantity: Quantity) -> list[float] | None:
         """Return the number in every replicate.
@@ -196,6 +200,7 @@ class Arm:
 
     def prepare(self) -> None:
         """Make room for the replicates."""
+        self.resampled = True
         every = self.conversations.values()
         self._sums = {name: Sums(one.sums[name] for one in every) for name in self.sums}
         self._histograms = {name: Histograms(counts, shares_of(name)) for name, counts in self.bins.items()}
@@ -210,12 +215,13 @@ class Arm:
 
 
 def resample(arms: Sequence[Arm]) -> None:
-    """Resample some arms' conversations together."""
-    for arm in arms:
+    """Resample some arms' conversations together; nothing is done twice."""
+    new = [arm for arm in arms if not arm.resampled]
+    for arm in new:
         arm.prepare()
-    for conversation in dict.fromkeys(name for arm in arms for name in arm.conversations):
+    for conversation in dict.fromkeys(name for arm in new for name in arm.conversations):
         weights_ = Weights(weights(conversation))
-        for arm in arms:
+        for arm in new:
             if conversation in arm.conversations:
                 arm.weigh(conversation, weights_)
 

@@ -10,21 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 from proxy.compare.comparison import Mode
-from proxy.compare.headline import headline
+from proxy.compare.headline import headline_of_arms
 from proxy.compare.llama_block import llama_block
+from proxy.compare.resampled import Arm
 from proxy.ledger.segments import Gathered
 
 
 def headlines(mode: Mode, own: Gathered, floor: Gathered | None) -> dict[str, Any]:
     """Return ``headline`` and, of ``forced`` comparisons, ``llama_cpp``, each where there is any; see ``proxy.compare.headline``."""
     known = all(own.conversations) and (floor is None or all(floor.conversations))
-    numbers = headline(
-        mode,
-        own.comparisons,
-        own.conversations if known else None,
-        floor.comparisons if floor is not None else (),
-        floor.conversations if known and floor is not None else None,
-    )
+    numbers = headline_of_arms(mode, own.arm(), floor.arm() if floor is not None else Arm({}), known=known)
     found: dict[str, Any] = {"headline": numbers} if numbers else {}
     if mode is Mode.FORCED and (block := llama_block(own.comparisons)):
         found["llama_cpp"] = block

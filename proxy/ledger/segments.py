@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from proxy.compare.addends import by_conversation
 from proxy.compare.comparison import Comparison
+from proxy.compare.resampled import Arm
 from proxy.ledger.changes import Change
 from proxy.ledger.record import Record, RequestFacts, Timing
 
@@ -46,9 +48,17 @@ class Gathered(Struct):
     prompts: list[str] = field(default_factory=list)
     loads: list[int] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
+    _arm: Arm | None = None
+
+    def arm(self) -> Arm:
+        """Return the comparisons as an arm of headline numbers; made once, for a control is the floor of several."""
+        if self._arm is None:
+            self._arm = Arm(by_conversation(self.comparisons, self.conversations))
+        return self._arm
 
     def take(self, record: Record) -> None:
         """Take in one record."""
+        self._arm = None
         self.comparisons.append(record.comparison)
         self.conversations.append(record.conversation)
         self.timings.append((record.primary_timing, record.shadow_timing))
@@ -97,10 +107,12 @@ class Segments:
         self.by_pair: dict[Pair, Segment] = {}
         self.unsure = 0
         self._apart: dict[str, Gathered] = {}  # not compared: of no pair
+        self._latest: dict[str, Gathered] = {}
 
     def take(self, record: Record) -> None:
         """Take in one record, in the order of their settling."""
         mode = record.comparison.mode.value
+        self._latest.clear()
         if record.comparison.incomparable is not None:
             self._apart.setdefault(mode, Gathered()).take(record)
             return
@@ -119,9 +131,11 @@ class Segments:
 
     def latest(self, mode: str) -> Gathered:
         """Return what was compared of the latest pair, and all that could not be compared."""
-        segment = self.by_pair.get(self.pair)
-        compared = segment.modes.get(mode, Gathered()) if segment is not None else Gathered()
-        return compared.with_(self._apart.get(mode, Gathered()))
+        if mode not in self._latest:
+            segment = self.by_pair.get(self.pair)
+            compared = segment.modes.get(mode, Gathered()) if segment is not None else Gathered()
+            self._latest[mode] = compared.with_(self._apart.get(mode, Gathered()))
+        return self._latest[mode]
 
     def earlier(self) -> list[tuple[Pair, Segment]]:
         """Return the other pairs, oldest first."""

@@ -14,10 +14,11 @@ from proxy.compare.bins import bins_of, fixed
 from proxy.compare.comparison import ChoiceComparison, Comparison, Flip, FlipClass, Mode, TokenRef
 from proxy.compare.distance import correlation
 from proxy.compare.hazard import Exposure, intervals
-from proxy.compare.headline import headline, headline_of
+from proxy.compare.headline import headline, headline_of, headline_of_arms
 from proxy.compare.llama_block import llama_block
 from proxy.compare.quantile import quantile
 from proxy.compare.quantities import quantities
+from proxy.compare.resampled import Arm
 
 KEYS = ("raw_interval", "floor_interval", "interval")
 
@@ -128,6 +129,16 @@ def test_shards_add_up_to_the_last_bit_and_in_any_order():
     parts = [slice(40, 60), slice(0, 13), slice(13, 40)]
     ours, theirs = (together(by_conversation(one[part], keys[part]) for part in parts) for one in (made, control))
     assert headline_of(Mode.FORCED, ours, theirs) == whole
+
+
+def test_an_arm_used_again_gives_the_same_numbers():
+    rng = random.Random(9)
+    made, control = [scored(rng, 0.1) for _ in range(30)], [scored(rng, 0.05) for _ in range(30)]
+    ours, theirs = (Arm(by_conversation(one, named(30))) for one in (made, control))
+    alone = headline_of_arms(Mode.FORCED, theirs, Arm({}), known=True)
+    both = headline_of_arms(Mode.FORCED, ours, theirs, known=True)
+    assert alone == headline(Mode.FORCED, control, named(30))
+    assert both == headline(Mode.FORCED, made, named(30), control, named(30))
 
 
 def test_an_arm_like_its_control_has_its_floor_and_no_excess():
