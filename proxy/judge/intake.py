@@ -70,9 +70,14 @@ class Intake:
         if not self.crowded:
             for line in self._lines:
                 line.resume()
-        if abs(self.waiting_bytes + self.under_way + self.answered - self._told) >= _LUMP:
+        if abs(self.held - self._told) >= _LUMP:
             self._tell()
         return exchange
+
+    @property
+    def held(self) -> int:
+        """Bytes that the judge holds."""
+        return self.waiting_bytes + self.under_way + self.answered
 
     @property
     def crowded(self) -> bool:
@@ -81,7 +86,7 @@ class Intake:
 
     def _tell(self) -> None:
         """Tell the traffic processes what is held here, each its part."""
-        self._told = self.waiting_bytes + self.under_way + self.answered
+        self._told = self.held
         part = self._told // max(1, len(self._lines))
         for line in self._lines:
             line.tell(part)

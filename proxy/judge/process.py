@@ -32,6 +32,7 @@ from proxy.ledger import totals
 from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.tallies import Scope
 from proxy.switch import ON, Switch
+from proxy.traffic.heap import Heap
 
 logger = logging.getLogger("parhelion")
 
@@ -75,6 +76,7 @@ class Judge:
         self.pipeline = Pipeline(
             self.intake, self.desk, self.ledger, at_once=config.limits.in_flight, under_way=under_way, room=room
         )
+        self._heap = Heap()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop: asyncio.Event | None = None
         self._broken = False
@@ -224,6 +226,7 @@ class Judge:
     async def _look_after(self, purged: float) -> float:
         """Everything that is due; returns when the store was purged last (monotonic seconds)."""
         self._snapshot()
+        self._heap.holds(self.intake.held)
         await self.ledger.look(*self._lost())
         await self.ledger.tidy()
         await self.ledger.bury_strays(self.state / "counters", self.intake.connected())

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-#: Bytes. What a smaller backlog leaves is not worth the walk through the heap; what a part of a very large one leaves is.
-_LARGE, _VERY_LARGE = 1 << 20, 16 << 20
+#: Bytes. What a smaller backlog leaves is not worth the walk through the heap; so much is, though the rest is still there: another process may be about to hold it.
+_LARGE, _MUCH = 1 << 20, 16 << 20
 
 
 def _of_the_library() -> Callable[[int], object]:
@@ -29,8 +29,8 @@ class Heap:
         self._most = 0
 
     def holds(self, backlog: int) -> None:
-        """Note the backlog; when half of a very large one is gone, or all of a large one, give back what it took: a walk of about 1 ms behind 16 MiB, 10 ms behind 256."""
-        self._most = max(self._most, backlog)
-        if self._most >= (_LARGE if not backlog else _VERY_LARGE) and backlog <= self._most // 2:
+        """Note the backlog; when a large one is gone, or much of a very large one, give back what it took: a walk of about 1 ms behind 16 MiB, 10 ms behind 256."""
+        self._most = most = max(self._most, backlog)
+        if most - backlog >= (max(_MUCH, most // 8) if backlog else _LARGE):
             self._most = backlog
             self._trim(0)

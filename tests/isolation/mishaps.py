@@ -25,7 +25,7 @@ from tests.running import until
 SHADOW_FAULTS = (*sorted(FAULTS), "refuse")
 PRIMARY_FAULTS = ("cut", "garbage", "half_close", "reset", "server_error", "silent_close", "refuse")
 DISK_FAULTS = ("full", "readonly", "slow 300", "")
-ROLES = ("traffic", "judge")
+ROLES = ("supervisor", "traffic", "judge")
 _IDLE = 5.5  # longer than connections to the primary are kept
 _WORD = 2.5  # a judge that was just begun says in that time what it knows, and no longer what the one before it knew
 
@@ -134,7 +134,8 @@ def mixed(
             engine.become("well")  # and its connections are closed: a judge keeps one of each, once it has asked
         time.sleep(_IDLE)
         for role, held in found.rests.items():
-            held.look(time.monotonic() - began, processes.pid(role))
+            pid = processes.supervisor if role == "supervisor" else processes.pid(role)
+            held.look(time.monotonic() - began, pid)
         found.received, found.ended = seen.sum("received_total"), seen.ended("cand")
     found.mishaps = mishaps.count
     return found

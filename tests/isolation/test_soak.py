@@ -26,7 +26,11 @@ BUDGET = {
 ALLOWANCE = 64 * MIB
 #: What a process may hold at rest beyond the most it held at rest in the first half of the rounds. A judge is killed in most rounds: what its latest life
 #: holds goes by how full its queue was, of which the allocator keeps some. That a judge does not grow while it lives is row 11.
-SLACK = {"traffic": lambda start: start // 50, "judge": lambda _: LIMITS["queue_bytes"]}
+SLACK = {
+    "supervisor": lambda start: start // 50,
+    "traffic": lambda start: start // 50,
+    "judge": lambda _: LIMITS["queue_bytes"],
+}
 LENGTHS = [
     pytest.param(120.0, marks=pytest.mark.slow, id="short"),
     pytest.param(1800.0, marks=[pytest.mark.soak, pytest.mark.timeout(2700)], id="long"),
