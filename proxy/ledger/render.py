@@ -1,4 +1,4 @@
-"""The report on a terminal: what the numbers say in a few sentences, then one table a mode, candidates beside the control.
+"""The report on a terminal: the verdict, what the numbers say and where, in sentences; then each candidate against the noise floor; then one table a mode.
 
 House rules. Made from the report's dict and nothing else; no number is computed here but sums and shares of what is shown. What is absent
 from the report is absent here, and a shadow with nothing compared is one line. Every text that came from outside goes through ``inert``
@@ -39,6 +39,7 @@ def render(report: Numbers, console: Console) -> None:
     _head(report, console)
     shadows = sorted(report["shadows"], key=lambda shadow: bool(shadow["role"] == "control"))
     _opening(report, shadows, console)
+    print_floors(shadows, console)
     said: set[str] = set()
     for mode, title, table in (
         ("free", "free: each shadow answers on its own", rows.FREE),
@@ -52,7 +53,6 @@ def render(report: Numbers, console: Console) -> None:
     _ties([(shadow, shadow["ties"]) for shadow in shadows], console, said)
     for line in tie_report.sentences(report):
         console.print(Text(line))
-    print_floors(shadows, console)
     _latency(shadows, console)
     for shadow in shadows:
         _remarks(shadow, console)
@@ -81,6 +81,9 @@ def _opening(report: Numbers, shadows: Sequence[Numbers], console: Console) -> N
     for shadow in shadows:
         if (line := not_compared(shadow, report.get("requests"))) is not None:
             console.print(Text(line))
+    for shadow in shadows:
+        for line in where_lines(shadow):
+            console.print(Text(f"{inert(shadow['name'], 60)}: {line}."))
 
 
 def _column(shadow: Numbers) -> Text:
@@ -161,8 +164,6 @@ def _remarks(shadow: Numbers, console: Console) -> None:
         console.print(Text(f"\n{name}: stack differs: " + "; ".join(parts)))
     if (known := shadow.get("capability")) is not None and known["level"] != "full":
         console.print(Text(f"{name}: {inert(known['level'])}: {inert(known['compared'])}"))
-    for line in where_lines(shadow):
-        console.print(Text(f"{name}: {line}."))
     _earlier(shadow, name, console)
     for one in shadow["findings"]:
         severity = {"explains": "may explain what differs after it"}.get(one["severity"], inert(one["severity"]))

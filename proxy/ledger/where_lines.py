@@ -112,7 +112,7 @@ def _slices(found: Sequence[Numbers], alpha: float | None) -> list[str]:
         return []
     first = found[0]
     enough = "" if alpha is None else f"; it takes {_evidence(needed(len(found), alpha))}"
-    line = f"no part of the traffic stands out of {len(found):,}; nearest to it is where {_place(first)}"
+    line = f"none of the {len(found):,} parts of the traffic stands out; nearest to it is where {_place(first)}"
     return [f"{line}: {_counts(first)} (log e {_evidence(first['log_e'])}{enough})"]
 
 

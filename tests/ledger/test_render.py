@@ -51,6 +51,8 @@ def test_candidate_and_control_stand_side_by_side(report):
     assert "the primary's tokens from: 3 its reply (reply)" in text
     head = [line for line in text.splitlines() if "noise floor" in line and "candidate " in line]
     assert head[0].index("candidate") < head[0].index("noise floor")
+    assert text.index("candidate, free: against the noise floor") < text.index("free: each shadow answers")
+    text = text.partition("free: each shadow answers")[2]
     assert row(text, "requests compared") == ["3", "3"]
     assert row(text, "tokens compared") == ["13", "15"]
     assert row(text, "  identical replies") == ["1 (33.3 %)", "3 (100.0 %)"]

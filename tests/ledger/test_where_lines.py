@@ -103,7 +103,7 @@ def test_named_slices_alone_are_told_and_else_the_nearest():
     assert len(where_lines(shadow(slices=named))) == 1
     none = [slice_(named=False, log_e=1.04), slice_("stream", named=False, log_e=0.2)]
     assert where_lines(shadow(slices=none, verdict={"alpha": 0.01})) == [
-        "no part of the traffic stands out of 2; nearest to it is where the request offers tools: 31 of 40 (77.5 %) conversations bad, the control's 2 of 40 (5.0 %) (log e 1; it takes 5.3)"
+        "none of the 2 parts of the traffic stands out; nearest to it is where the request offers tools: 31 of 40 (77.5 %) conversations bad, the control's 2 of 40 (5.0 %) (log e 1; it takes 5.3)"
     ]
     assert where_lines(shadow(slices=[slice_(named=False, log_e=-0.5)])) == []
     many = where_lines(shadow(slices=[slice_()] * 11))
