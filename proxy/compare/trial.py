@@ -93,6 +93,7 @@ def names_a_fault(label: str) -> bool:
 
 
 Arm = Mapping[Mode, Sight]
+_GOOD = Sight(Told.GOOD)
 _VALUES = 0.5  # a mean over fewer of a reply's positions says too little of it
 
 
@@ -120,7 +121,8 @@ def look(
     if comparison.ranking is not None:
         return Sight(Told.GOOD, RANK_ORDER if comparison.ranking.order_differs else "")
     told, why = _forced(comparison) if mode is Mode.FORCED else _free(comparison)
-    return Sight(told, finding(comparison), why=why)
+    found = finding(comparison)
+    return Sight(told, found, why=why) if found or told is not Told.GOOD else _GOOD
 
 
 def _without_numbers(mode: Mode, reason: str, comparison: Comparison | None, *, own_prompt: bool) -> Sight:
@@ -205,6 +207,8 @@ def trial(candidate: Arm, control: Arm | None = None) -> Trial | None:
     Tokens are judged by forced mode where it tells anything, else by free mode; findings by every mode that both arms ran.
     """
     arms = (candidate,) if control is None else (candidate, control)
+    if candidate and all(arm.keys() == candidate.keys() and all(one is _GOOD for one in arm.values()) for arm in arms):
+        return _NOTHING_AMISS  # as what follows would find: most exchanges are so
     modes = [mode for mode in Mode if all(mode in arm and arm[mode].tokens is not Told.OUT for arm in arms)]
     if not modes:
         return None
@@ -218,6 +222,9 @@ def trial(candidate: Arm, control: Arm | None = None) -> Trial | None:
         return Trial(Result.MISSING, *(why for _, why in told))
     bad = tuple(state is Told.BAD for state, _ in told)
     return Trial(_RESULTS[bad], *(why for _, why in told))
+
+
+_NOTHING_AMISS = Trial(Result.NEITHER)
 
 
 def variation(candidate: Comparison, control: Comparison | None = None) -> float | None:

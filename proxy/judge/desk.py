@@ -76,7 +76,8 @@ class Desk:
 
     def _done(self, exchange: Exchange, examined: Examined) -> Done:
         ends = settlements(exchange, examined.asked, examined.primary, examined.outcomes, examined.context)
-        trials = () if self.trials is None else self.trials.of(exchange, examined)
+        told = next((one.record.conversation for one in ends if one.record is not None), "")
+        trials = () if self.trials is None else self.trials.of(exchange, examined, told)
         return Done((*_decision(exchange), *ends), examined, trials)
 
     @property

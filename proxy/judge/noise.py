@@ -40,6 +40,7 @@ class NoiseBook:
     def __init__(self, configured: float | None, stored: bytes | None = None) -> None:
         self._configured = configured
         self._pages: dict[str, Noise] = {}
+        self._known: dict[str, dict[str, Tau]] = {}  # thresholds by page and dtype, until it learns more
         if stored is not None:
             try:
                 self._pages = msgspec.msgpack.decode(stored, type=dict[str, Noise])
@@ -48,25 +49,36 @@ class NoiseBook:
 
     def taus(self, model: str, dtype: str) -> Taus:
         """The thresholds for the next exchange of this model; ``dtype`` is that of the primary's logits where known."""
-        free, forced = (
-            threshold(self._page(model, mode), configured=self._configured, dtype=dtype or None)
-            for mode in (Mode.FREE, Mode.FORCED)
-        )
-        return Taus(free, forced)
+        return Taus(self._tau(model, Mode.FREE, dtype), self._tau(model, Mode.FORCED, dtype))
+
+    def _tau(self, model: str, mode: Mode, dtype: str) -> Tau:
+        key = self._key(model, mode)
+        known = self._known.setdefault(key, {})
+        if dtype not in known:
+            known[dtype] = threshold(self._page(key), configured=self._configured, dtype=dtype or None)
+        return known[dtype]
 
     def learn(self, model: str, comparison: Comparison, *, control: bool) -> None:
         """Take in one settled comparison."""
-        learn(self._page(model, comparison.mode), comparison, control=control)
+        key = self._key(model, comparison.mode)
+        page = self._page(key)
+        if any(choice.gaps or choice.gap_shifts for choice in comparison.choices):
+            learn(page, comparison, control=control)
+            self._known.pop(key, None)
 
     def forget(self) -> None:
         """Begin anew: the primary or its control is another stack now, and what was learned was the noise of the one before."""
         self._pages.clear()
+        self._known.clear()
 
     def encode(self) -> bytes:
         """The whole book, for the store."""
         return msgspec.msgpack.encode(self._pages)
 
-    def _page(self, model: str, mode: Mode) -> Noise:
+    def _page(self, key: str) -> Noise:
+        return self._pages.setdefault(key, Noise())
+
+    def _key(self, model: str, mode: Mode) -> str:
         name = (
             model
             if len(model) <= _LONGEST
@@ -75,4 +87,4 @@ class NoiseBook:
         key = f"{mode.value}\0{name}"
         if key not in self._pages and len(self._pages) >= 2 * _MODELS:
             key = f"{mode.value}\0{_OTHER}"
-        return self._pages.setdefault(key, Noise())
+        return key

@@ -66,8 +66,8 @@ class Trials:
             if one.role == "candidate"
         )
 
-    def of(self, exchange: Exchange, examined: Examined) -> tuple[Counted, ...]:
-        """What an examined exchange says of each candidate; nothing of one about which it says nothing."""
+    def of(self, exchange: Exchange, examined: Examined, talk: str = "") -> tuple[Counted, ...]:
+        """What an examined exchange says of each candidate; nothing of one about which it says nothing. ``talk``: its conversation's hash, where it is known."""
         if not self._pairs or examined.asked is None:
             return ()
         by_arm: dict[str, list[Outcome]] = {}
@@ -76,7 +76,7 @@ class Trials:
         found = [(pair, self._trial(pair, by_arm)) for pair in self._pairs]
         if all(one is None for _, one in found):
             return ()
-        unit, prompt = keys(exchange, examined.asked, self._salt)
+        unit, prompt = keys(exchange, examined.asked, self._salt, talk)
         primary = examined.context.primary_footprint
         return tuple(
             Counted(
@@ -135,14 +135,14 @@ class Trials:
         )
 
 
-def keys(exchange: Exchange, asked: Asked, salt: bytes) -> tuple[str, str]:
-    """Return the keys of the conversation and of the prompt.
+def keys(exchange: Exchange, asked: Asked, salt: bytes, talk: str = "") -> tuple[str, str]:
+    """Return the keys of the conversation and of the prompt. ``talk``: the conversation's hash, where it is known.
 
     A conversation that the client names (``x-parhelion-key``) counts once, whenever; one known by its beginning once a day, as any prompt: days are UTC, of the
     exchange's begin.
     """
     day = int(exchange.started // _DAY)
-    unit = conversation(exchange, asked, salt)
+    unit = talk or conversation(exchange, asked, salt)
     if not header(exchange.request_headers, _KEY):
         unit = f"{unit}@{day}"
     body = asked.body

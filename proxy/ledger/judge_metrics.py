@@ -255,6 +255,8 @@ class JudgeMetrics:
         for arm, gaps in (("primary", choice.gaps), ("shadow", choice.shadow_gaps)):
             if positions := len(gaps) - gaps.count(None):
                 self._series.add("tie_positions_total", (shadow, mode, arm), positions)
+        if not choice.ties:
+            return
         picks: dict[int, dict[str, str]] = {}
         for tie in choice.ties:
             self._series.add("exact_ties_total", (shadow, mode, tie.arm))

@@ -98,7 +98,10 @@ class Series:
         found = series.get(labels)
         if found is None:
             found = series[labels] = Histogram([0] * (len(edges) + 1), 0.0, {})
-        known = sorted([value for value in values if value is not None])
+        known = [value for value in values if value is not None]
+        if not known:
+            return
+        known.sort()
         found.sum += sum(known)
         start = 0
         while start < len(known):  # a bucket at a time, for many values share one

@@ -229,6 +229,18 @@ def test_what_the_arms_have_changed_places_changes_places_in_the_result(one, oth
         assert (mirrored.by, mirrored.control_by) == (found.control_by, found.by)
 
 
+@pytest.mark.parametrize("modes", [(FREE,), (FORCED,), (FREE, FORCED)])
+def test_where_nothing_is_amiss_it_is_as_if_everything_had_been_looked_at(modes: tuple[Mode, ...]) -> None:
+    made = {mode: look(mode, free() if mode is FREE else forced()) for mode in modes}
+    looked_at = {mode: Sight(Told.GOOD) for mode in modes}
+    for control in (None, made):
+        assert trial(made, control) == trial(looked_at, control and looked_at) == Trial(Result.NEITHER)
+    assert trial(made, {}) == trial(looked_at, {}) is None
+    assert trial({}) is trial({}, {}) is None
+    other = {FORCED if modes == (FREE,) else FREE: Sight(Told.GOOD)}
+    assert trial(made, other) == trial(looked_at, other)
+
+
 def scored(*bounds: float | None, greedy: bool = False, **fields) -> Comparison:
     one = forced(greedy=greedy, **fields)
     return replace(one, choices=(replace(one.choices[0], tv_lower_bounds=bounds),))

@@ -114,6 +114,12 @@ def test_each_candidate_is_held_against_the_first_control_that_runs_its_mode() -
     assert {(one.unit, one.prompt) for one in made} == {keys(exchange(), examined().asked, b"salt")}
 
 
+def test_a_conversation_that_is_known_is_not_hashed_again() -> None:
+    trials = Trials(arm("primary"), [shadow("a")], b"salt")
+    (made,) = trials.of(exchange(), examined(outcome("a")))
+    assert trials.of(exchange(), examined(outcome("a")), made.unit.partition("@")[0]) == (made,)
+
+
 def test_without_a_control_a_candidate_stands_alone_and_a_control_is_never_judged() -> None:
     (made,) = Trials(arm("primary"), [shadow("a")], b"").of(exchange(), examined(outcome("a")))
     assert made.scope == Scope("a", "fp-primary", "fp-a")
