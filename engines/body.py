@@ -18,6 +18,8 @@ from proxy.compare.sse import Event, SseReader, SseTooLarge, plain_events
 
 Json = dict[str, Any]
 
+_START = 64  # bytes that tell events from another body
+
 
 def document(answer: Answer, *, columns: bool = False) -> tuple[Json, str | None]:
     """Return the reply as one object, and the error label (None: a whole reply).
@@ -37,8 +39,12 @@ def is_stream(answer: Answer) -> bool:
     declared = next((value for name, value in answer.headers if name == "content-type"), "").lower()
     if "event-stream" in declared:
         return True
-    start = b"".join(piece for _, piece in answer.pieces[:8])[:64].removeprefix(b"\xef\xbb\xbf").lstrip()
-    return start.startswith((b"data:", b"event:", b":"))
+    start = b""
+    for _, piece in answer.pieces:  # it may have come byte by byte
+        start += piece[:_START]
+        if len(start) >= _START:
+            break
+    return start[:_START].removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"data:", b"event:", b":"))
 
 
 def _stream(answer: Answer, *, columns: bool = False) -> tuple[Json, str | None]:

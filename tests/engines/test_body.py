@@ -57,11 +57,14 @@ def test_labels(given_answer, label):
         (JSON, b"data: {}\n\n", True),
         ((), b"\xef\xbb\xbf: ping\n\n", True),
         ((), b'event: error\ndata: "x"\n\n', True),
+        ((), b"\r\r\r\r\rdata: {}\n\n", True),
         ((), b'{"data": 1}', False),
     ],
 )
 def test_a_stream_is_known_by_its_type_or_its_start(headers, body, stream):
     assert is_stream(answer(body, 200, headers)) is stream
+    bytewise = tuple((1, body[at : at + 1]) for at in range(len(body)))
+    assert is_stream(Answer(200, headers, bytewise)) is stream
 
 
 def test_what_came_before_a_failure_is_kept():

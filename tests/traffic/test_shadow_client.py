@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import select
+import socket
 import ssl
 import time
 import tracemalloc
@@ -308,6 +310,26 @@ def test_a_cancelled_call_lets_its_connection_go() -> None:
                     await asyncio.sleep(0.002)
             assert call.cancelled()
             assert engine.open == 0
+            await one.aclose()
+
+    uvloop.run(main())
+
+
+def test_a_peer_that_never_reads_is_told_when_it_is_left() -> None:
+    """Else it would hold a connection that no longer counts, until it reads."""
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            one = client(f"http://127.0.0.1:{listener.getsockname()[1]}")
+            body = bytes(16 << 20)  # more than two kernels' buffers
+            call = asyncio.ensure_future(one.send(CALL, deadline=0.3, raw_body=body))
+            deaf, _ = await asyncio.to_thread(listener.accept)
+            with deaf:
+                assert (await call).failure == "timeout"
+                poll = select.poll()
+                poll.register(deaf, 0)
+                [(_, events)] = await asyncio.to_thread(poll.poll, 10_000)
+                assert events & select.POLLHUP
             await one.aclose()
 
     uvloop.run(main())
