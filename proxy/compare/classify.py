@@ -1,7 +1,7 @@
 """Why two arms differ at a token, and which of exactly tied tokens an arm chose.
 
 House rules. The four classes of a flip and nothing else; equality is equality of the reported values, never closeness.
-What the lists do not show is ``unknown``. The chosen token is taken from the token, never from a place in the list: among
+What the lists leave open is ``unknown``: whatever class is given is the one that the whole vocabulary would give. The chosen token is taken from the token, never from a place in the list: among
 tied tops the order of a list means nothing.
 """
 
@@ -82,12 +82,14 @@ def classify(
     ours = _pair(rows[0], primary, shadow)
     theirs = _pair(rows[1], shadow, primary)
     seen_by = _seen_by(ours, theirs)
+    least = _at_least(rows[0], primary, shadow) if ours is None else None
     return Flip(
         index=index,
         primary=_ref(rows[0], primary),
         shadow=_ref(rows[1], shadow),
-        kind=_kind(seen_by, ours, tau),
+        kind=_kind(seen_by, ours, least, tau),
         gap=ours,
+        gap_at_least=least,
         shadow_gap=theirs,
         tie_seen_by=seen_by,
         primary_pick=picks[0] if seen_by in (SeenBy.BOTH, SeenBy.PRIMARY) else None,
@@ -97,11 +99,11 @@ def classify(
     )
 
 
-def _kind(seen_by: SeenBy | None, gap: float | None, tau: Tau) -> FlipClass:
+def _kind(seen_by: SeenBy | None, gap: float | None, least: float | None, tau: Tau) -> FlipClass:
     if seen_by is not None:
         return FlipClass.EXACT_TIE
     if gap is None:
-        return FlipClass.UNKNOWN
+        return FlipClass.UNKNOWN if least is None or tau.covers(least) else FlipClass.GENUINE
     return FlipClass.NEAR_TIE if tau.covers(gap) else FlipClass.GENUINE
 
 
@@ -111,6 +113,20 @@ def _pair(row: Row, mine: Named | None, other: Named | None) -> float | None:
         return None
     first, second = value(row, mine), value(row, other)
     return None if first is None or second is None else first - second
+
+
+def _at_least(row: Row, mine: Named | None, other: Named | None) -> float | None:
+    """Return how far an arm puts its token above another that its list does not hold: an unlisted one is at most as likely as the least of the list's true head.
+
+    None where that says nothing: no value of its own token, one below the list's end, a list of which nothing is certain, or one that may hold the other under a name that cannot be told.
+    """
+    if mine is None or other is None or not row.certain:
+        return None
+    first = value(row, mine)
+    if first is None or any(same(entry, other) is not False for entry in row.entries):
+        return None
+    least = first - row.entries[row.certain - 1].logprob
+    return least if least > 0.0 else None
 
 
 def _seen_by(ours: float | None, theirs: float | None) -> SeenBy | None:

@@ -97,7 +97,7 @@ class Flip(Struct, frozen=True):
 
     ``gap`` is the primary's logprob difference between the two tokens concerned (its own minus the shadow's pick),
     ``shadow_gap`` the shadow's between the same two (its own pick minus the primary's); None where a list does not show
-    both. ``tie_seen_by`` is set for ``exact_tie`` only. ``lowest`` names the arm ("primary" or "shadow") that chose the
+    both. ``gap_at_least`` then is what the primary's list proves of the gap, None where it proves nothing. ``tie_seen_by`` is set for ``exact_tie`` only. ``lowest`` names the arm ("primary" or "shadow") that chose the
     lower token id, None without ids and in ``forced`` mode, where the shadow chose nothing. ``tie_break_mismatch`` is an
     exact tie seen by both. An arm that ended without reporting an end token has a ``TokenRef`` that is None throughout.
     """
@@ -113,6 +113,7 @@ class Flip(Struct, frozen=True):
     shadow_pick: Pick | None = None
     lowest: str | None = None
     tie_break_mismatch: bool = False
+    gap_at_least: float | None = None
 
 
 class Tie(Struct, frozen=True):

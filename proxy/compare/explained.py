@@ -110,7 +110,7 @@ def _lists(
         primary, shadow = primary[: choice.compared], shadow[: choice.compared]
         repeated = value_layer.repeated_lists(primary), value_layer.repeated_lists(shadow)
         lacking = value_layer.short_lists(primary, shadow)
-    hidden = value_layer.enough_hidden(hidden, {row for rows in (*repeated, *doubled) for row in rows})
+    hidden = value_layer.left_out(hidden, primary, shadow, {row for rows in (*repeated, *doubled) for row in rows})
     seen: Evidence = {}
     for what, rows in (("repeated", repeated), ("doubled", doubled), ("left_out", hidden), ("missing", lacking)):
         seen |= {f"{arm}_{what}": len(some) for arm, some in zip(("primary", "shadow"), rows, strict=True) if some}

@@ -7,7 +7,7 @@ a look at whether anything differs by more than healthy arms do. What is found o
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from math import fsum
+from math import exp, fsum, log
 from operator import sub
 from typing import TypeVar
 
@@ -34,8 +34,9 @@ _EXPLAINED, _ENOUGH_GAPS = 0.98, 8
 _SCALED, _MOVED = 0.05, 0.05
 #: A difference of values (nats) that bf16 and other kernels seldom make; fewer than two of them are no sign of a shift.
 _FAR = 0.5
-#: A list that goes on so far (nats) below a token and does not hold it has left it out: no two engines of one model differ by so much there.
+#: A list that goes on so far (nats) below a token and does not hold it has left it out, if it is the other arm's list otherwise: no two engines of one model differ by so much there alone.
 _BELOW, _ENOUGH_HIDDEN, _ROUNDING = 3.0, 3, 1e-9
+_LIKELY = log(0.5)
 #: So many rivals with the same names and values in two rows are no chance, whatever few digits they are given with.
 _ENOUGH_RIVALS = 3
 
@@ -172,7 +173,7 @@ def doubled_lists(tokens: Sequence[Token], gaps: Sequence[float | None]) -> list
 def hidden_rivals(
     choice: ChoiceComparison, primary: Sequence[Token], shadow: Sequence[Token]
 ) -> tuple[list[int], list[int]]:
-    """Return the rows in which an arm leaves out one of the other's two most likely tokens although its list goes far below it, for each arm.
+    """Return the rows in which an arm does not hold one of the other's two most likely tokens although its list goes far below it, for each arm.
 
     Only rows in which the arms' first two are not the same are looked at.
     """
@@ -186,24 +187,56 @@ def hidden_rivals(
         if gap is None or other is None or (moved is not None and abs(other - gap - moved) < _ROUNDING):
             continue
         left, right = primary[index].top, shadow[index].top
-        if _lacks(right, left):
+        if _lacking(right, left) is not None:
             hidden[1].append(index)
-        elif _lacks(left, right):
+        elif _lacking(left, right) is not None:
             hidden[0].append(index)
-    return enough_hidden(hidden, ())
+    return _enough(hidden)
 
 
-def enough_hidden(hidden: tuple[list[int], list[int]], wrong: Container[int]) -> tuple[list[int], list[int]]:
-    """Return those rows of which nothing else is known to be wrong; too few of them are a difference of the engines and not of their lists."""
-    mine, theirs = ([row for row in rows if row not in wrong] for rows in hidden)
+def _enough(hidden: tuple[list[int], list[int]]) -> tuple[list[int], list[int]]:
+    mine, theirs = hidden
     return mine if len(mine) >= _ENOUGH_HIDDEN else [], theirs if len(theirs) >= _ENOUGH_HIDDEN else []
 
 
-def _lacks(listed: Sequence[Alternative], other: Sequence[Alternative]) -> bool:
+def left_out(
+    hidden: tuple[list[int], list[int]], primary: Sequence[Token], shadow: Sequence[Token], wrong: Container[int]
+) -> tuple[list[int], list[int]]:
+    """Return those of the ``hidden_rivals`` that are a fault of the lists, without the rows of which something else is known to be wrong; too few of them are none.
+
+    An arm that truly finds the token unlikely has little probability left that is not listed, or differs in the other tokens too.
+    """
+    mine, theirs = (
+        [row for row in rows if row not in wrong and _left_out(listed[row].top, other[row].top)]
+        for rows, listed, other in ((hidden[0], primary, shadow), (hidden[1], shadow, primary))
+    )
+    return _enough((mine, theirs))
+
+
+def _lacking(listed: Sequence[Alternative], other: Sequence[Alternative]) -> float | None:
+    """Return the largest value of those of the other arm's two most likely tokens that the list lacks and goes far below."""
     if not listed:
-        return False
+        return None
     lowest = listed[-1].logprob + _BELOW
-    return any(one.logprob > lowest and all(same(one, entry) is False for entry in listed) for one in other[:2])
+    found = (
+        one.logprob for one in other[:2] if one.logprob > lowest and all(same(one, entry) is False for entry in listed)
+    )
+    return max(found, default=None)
+
+
+def _left_out(listed: Sequence[Alternative], other: Sequence[Alternative]) -> bool:
+    """Say whether the list has room for what it lacks, and most of the tokens that both lists hold have about the same value in both. Of likely ones that says little."""
+    lacking = _lacking(listed, other)
+    rest = 1.0 - fsum(exp(min(entry.logprob, 0.0)) for entry in listed)
+    if lacking is None or rest < exp(min(lacking, 0.0) - _BELOW):
+        return False
+    apart = [
+        abs(one.logprob - entry.logprob)
+        for one in listed
+        for entry in other
+        if same(one, entry) and min(one.logprob, entry.logprob) < _LIKELY
+    ]
+    return bool(apart) and 2 * sum(difference < _FAR for difference in apart) > len(apart)
 
 
 def without_values(choice: ChoiceComparison, *, lists: bool) -> ChoiceComparison:
@@ -225,9 +258,15 @@ def without_rows(choice: ChoiceComparison, rows: Container[int]) -> ChoiceCompar
     at = {index for place, index in enumerate(choice.positions or range(choice.compared)) if place in rows}
 
     first = choice.first
-    if first is not None and first.index in at and first.kind is not FlipClass.UNKNOWN:
+    if first is not None and first.index in at:
         first = replace(
-            first, kind=FlipClass.UNKNOWN, gap=None, shadow_gap=None, tie_seen_by=None, tie_break_mismatch=False
+            first,
+            kind=FlipClass.UNKNOWN,
+            gap=None,
+            gap_at_least=None,
+            shadow_gap=None,
+            tie_seen_by=None,
+            tie_break_mismatch=False,
         )
     in_free = choice.shadow_tokens is not None  # there tokens were chosen, whatever the lists say
     return replace(

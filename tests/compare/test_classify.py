@@ -1,4 +1,8 @@
+import itertools
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.compare.classify import classify, pick
 from proxy.compare.comparison import FlipClass, Pick, SeenBy, TauOrigin
@@ -46,10 +50,55 @@ def test_one_step_is_a_near_tie_and_more_than_tau_is_genuine(make, gap, kind):
     assert flip.shadow_gap == pytest.approx(0.3)
 
 
-def test_lists_that_do_not_show_both_leave_it_unknown(make):
-    flip = judged(make, (1, [(1, -1.0), (3, -1.2)]), (2, [(2, -1.0), (1, -1.3)]))
-    assert (flip.kind, flip.gap) == (FlipClass.UNKNOWN, None)
+@pytest.mark.parametrize(("last", "kind"), [(-1.125, FlipClass.UNKNOWN), (-1.126, FlipClass.GENUINE)])
+def test_a_token_below_the_end_of_a_list_is_as_far_away_as_the_end(make, last, kind):
+    flip = judged(make, (1, [(1, -1.0), (3, last)]), (2, [(2, -1.0), (1, -1.3)]))
+    assert (flip.kind, flip.gap) == (kind, None)
+    assert flip.gap_at_least == -1.0 - last
     assert flip.shadow_gap == pytest.approx(0.3)
+
+
+def test_a_list_that_proves_nothing_leaves_it_unknown(make):
+    theirs = (2, [(2, -1.0), (1, -1.3)])
+    alone = judged(make, (1, [(1, -0.1)]), theirs)  # a token that is not listed may be anything below it
+    assert (alone.kind, alone.gap_at_least) == (FlipClass.UNKNOWN, None)
+    below = judged(
+        make, (9, [(1, -1.0), (3, -3.0), (9, -8.0)]), theirs
+    )  # it was moved there, and nobody knows by how much
+    assert (below.kind, below.gap_at_least) == (FlipClass.UNKNOWN, None)
+    nameless = make.token(1, -0.1, [(1, -0.1), (3, -5.0)])
+    entries = (nameless.top[0], nameless.top[1].__class__(-5.0, text="\ufffd"))
+    mine, other = nameless.__class__(text="<1>", logprob=-0.1, top=entries), nameless.__class__(text="<2>")
+    flip = classify(0, (mine, other), (read_row(mine), Row()), TAU, chose=True)  # the second may be the very token
+    assert (flip.kind, flip.gap_at_least) == (FlipClass.UNKNOWN, None)
+
+
+VOCABULARY = 7
+EIGHTHS = st.lists(st.integers(-40, 0).map(lambda eighths: eighths / 8), min_size=VOCABULARY, max_size=VOCABULARY)
+
+
+@given(EIGHTHS, EIGHTHS, st.data())
+def test_a_class_is_that_of_the_whole_vocabulary_or_unknown(make, primary, shadow, data):
+    """Whatever was chosen, and however short the primary's list is."""
+    first, second = data.draw(st.sampled_from(list(itertools.permutations(range(VOCABULARY), 2))))
+    whole = sorted(enumerate(primary), key=lambda one: (-one[1], one[0]))
+    theirs = second, sorted(enumerate(shadow), key=lambda one: (-one[1], one[0]))
+    true = judged(make, (first, whole), theirs)
+    before = None
+    for size in range(1, VOCABULARY + 1):
+        listed = [one for place, one in enumerate(whole) if place < size or one[0] == first]
+        flip = judged(make, (first, listed), theirs)
+        assert flip.kind in (
+            true.kind,
+            FlipClass.UNKNOWN,
+            *([FlipClass.EXACT_TIE] if flip.tie_seen_by is SeenBy.SHADOW else []),
+        )
+        assert flip.gap in (true.gap, None)
+        assert flip.gap is None or flip.gap_at_least is None
+        assert flip.gap_at_least is None or 0.0 < flip.gap_at_least <= true.gap
+        assert before is None or flip.kind is before  # a longer list takes nothing back
+        before = None if flip.kind is FlipClass.UNKNOWN else flip.kind
+    assert (flip.kind, flip.gap) == (true.kind, true.gap)
 
 
 def test_an_arm_that_ended_has_nothing_to_show(make):

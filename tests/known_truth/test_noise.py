@@ -87,7 +87,7 @@ def test_normal_noise_is_recovered_and_makes_the_flips_that_it_must(sigma, seed,
         for _, prefix, _ in truth.places([reply])
     )
     genuine = forced["flips"]["genuine"]
-    assert genuine <= beyond + truth.LUCK * math.sqrt(beyond) + 1
+    assert truth.no_more(genuine, beyond)
     hazard = seen.mode("free")["hazard_per_1000_tokens"]
     assert truth.may_be(hazard, 0.0)  # no further from the primary than the control
     beside = forced["expected_flips"]
@@ -95,10 +95,10 @@ def test_normal_noise_is_recovered_and_makes_the_flips_that_it_must(sigma, seed,
     assert truth.may_be(beside, 0.0)
     assert truth.may_be(forced["headline"]["flips_per_1000_positions"], 0.0)
     assert truth.may_be(forced["headline"]["genuine_flips_per_1000_positions"], 0.0)
-    assert "onset" not in seen.mode("free")
-    assert "onset" not in forced
+    # Evidence of where nothing is reaches 1 / alpha in a share alpha of all runs at most, however small alpha is.
+    located = [mode["onset"]["log_e"] for mode in (seen.mode("free"), forced) if "onset" in mode]
+    assert all(one < math.log(1e5) for one in (*located, seen.candidate["verdict"]["log_e_fail"]))
     assert seen.candidate["slices"] == []
-    assert seen.candidate["verdict"]["log_e_fail"] < math.log(1e5)
     tell(
         "Gaussian noise on logits, control alike",
         f"sigma {sigma}",

@@ -1,6 +1,6 @@
 """What must be reported, worked out from all that is known of the arms: their whole vocabularies at the places that were compared.
 
-Nothing of the product is used here. Bounds of chance are ``LUCK`` standard deviations, which a normal number exceeds but once in 150,000 times.
+Nothing of the product is used here. Bounds of chance are ``LUCK`` standard deviations, which a normal number exceeds but once in 150,000 times, or as seldom.
 """
 
 from __future__ import annotations
@@ -78,8 +78,34 @@ def errors(primary: Arm, shadow: Arm, replies: Sequence[TokenStream]) -> list[fl
 
 
 def surely(count: float, expected: float, variance: float | None = None) -> bool:
-    """Whether a count is one that chance gives: within ``LUCK`` standard deviations (Poisson where no variance is known), and one more for being whole."""
-    return abs(count - expected) <= LUCK * math.sqrt(expected if variance is None else variance) + 1.0
+    """Whether a count is one that chance gives: within ``LUCK`` standard deviations and one more for being whole, or by ``no_more`` and ``no_less`` where no variance is known."""
+    if variance is None:
+        return no_more(count, expected) and no_less(count, expected)
+    return abs(count - expected) <= LUCK * math.sqrt(variance) + 1.0
+
+
+def no_more(count: float, expected: float) -> bool:
+    """Whether a Poisson number is as large as often as a normal one exceeds ``LUCK``: few of what is seldom are far more often many than a normal number would be.
+
+    A sum of independent events, each with its own probability, has lighter tails (Hoeffding 1956, Annals of Mathematical Statistics 27, 713-721).
+    """
+    return 1.0 - _poisson(round(count) - 1, expected) >= _BEYOND
+
+
+def no_less(count: float, expected: float) -> bool:
+    """Whether a Poisson number is as small as often as a normal one is below ``-LUCK``."""
+    return _poisson(round(count), expected) >= _BEYOND
+
+
+_BEYOND = 0.5 * math.erfc(LUCK * _HALF)
+
+
+def _poisson(upto: int, expected: float) -> float:
+    """The probability of at most so many."""
+    if not expected:
+        return float(upto >= 0)
+    terms = range(upto + 1)
+    return min(1.0, math.fsum(math.exp(k * math.log(expected) - expected - math.lgamma(k + 1)) for k in terms))
 
 
 def may_be(shown: Mapping[str, Any], value: float) -> bool:
