@@ -174,7 +174,7 @@ def near_tie(columns: Sequence[tuple[str, Numbers]]) -> str:
     return (
         "exact tie: an arm gives both tokens the same logprob. near tie: the primary's gap between them is "
         + (f"<= {gap}" if gap else "small")
-        + ". genuine: the gap is wider. unknown: a list does not show both"
+        + ". genuine: the gap is wider. unknown: the primary's list does not tell"
     )
 
 

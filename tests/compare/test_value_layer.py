@@ -74,6 +74,46 @@ def test_lists_of_the_row_before_are_found(make):
     assert repeated_lists(looping) == []  # the same token again may well have the same list
 
 
+@pytest.mark.parametrize(("top", "named"), [(60, True), (20, True), (2, False)])
+def test_a_list_lacks_a_token_where_it_is_the_same_list_otherwise(make, tau, top, named):
+    """One without the second of each row; of two tokens nothing but the first is left, which proves nothing."""
+    tokens = make.engine().greedy((1, 2), 24, make.vocabulary).tokens
+    whole, lacking = (
+        make.reply(make.stream(*rows, prompt_ids=(1, 2)))
+        for rows in (
+            [replace(token, top=token.top[:top]) for token in tokens],
+            [replace(token, top=(token.top[0], *token.top[2 : top + 1])) for token in tokens],
+        )
+    )
+    for arms, guilty in (((whole, lacking), "shadow"), ((lacking, whole), "primary")):
+        found = compare_free(*arms, source=Source.REPLY, tau=tau, greedy=True)
+        assert [*found.evidence.get("alternatives_incomplete", {})] == (
+            [f"{guilty}_left_out", "positions"] if named else []
+        )
+
+
+@pytest.mark.parametrize("top", [2, 4, 20])
+def test_another_distribution_is_no_fault_of_the_lists(make, tau, top):
+    tokens = make.engine().greedy((1, 2), 24, make.vocabulary).tokens
+    turned = [
+        replace(
+            token,
+            top=tuple(
+                replace(one, logprob=other.logprob) for one, other in zip(token.top[::-1], token.top, strict=True)
+            ),
+        )
+        for token in tokens
+    ]
+    scored = [
+        replace(token, top=mine.top[:top], logprob=next(one.logprob for one in mine.top if one.id == token.id))
+        for token, mine in zip(tokens, turned, strict=True)
+    ]
+    primary = make.reply(make.stream(*(replace(token, top=token.top[:top]) for token in tokens), prompt_ids=(1, 2)))
+    found = compare_forced(primary, [list(enumerate(scored))], source=Source.REPLY, tau=tau, greedy=True)
+    assert found.findings == ()
+    assert len(found.choices[0].flips) == 24
+
+
 def test_lists_that_only_one_arm_lacks(make):
     tokens = make.engine().greedy((1, 2), 6).tokens
     bare = [replace(token, top=()) for token in tokens]
