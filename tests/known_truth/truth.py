@@ -109,6 +109,11 @@ def _poisson(upto: int, expected: float) -> float:
 
 
 def may_be(shown: Mapping[str, Any], value: float) -> bool:
-    """Whether an excess with its 95 % interval is one that chance gives where ``value`` is true: five standard deviations, for the interval's own width is estimated."""
+    """Whether an excess with its 95 % interval is one that chance gives where ``value`` is true: five standard deviations, for the interval's own width is estimated.
+
+    Where neither arm showed any there is none, and that is said.
+    """
+    if "interval" not in shown:
+        return "interval" in shown["no_interval"] and shown["raw"] == shown["floor"] == 0.0 and value == 0.0
     low, high = shown["interval"]
     return abs(shown["excess"] - value) <= 5.0 / 1.96 * max(high - shown["excess"], shown["excess"] - low)
