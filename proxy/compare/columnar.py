@@ -7,7 +7,7 @@ innermost loop of all comparing: alternatives are looked at once, and checks are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise, product
 from math import exp, fsum
 from operator import eq, gt, mul, sub
@@ -100,11 +100,13 @@ def _even(primary: Columns, shadow: Columns, common: int, width: int, *, compara
     kls, tvs = shifts[:], shifts[:]
     if comparable:
         shifts = list(map(sub, map(sub, aligned[::width], aligned[1::width]), gaps))
+        for place in apart:  # not in vain: equal rows are not looked at
+            aligned[place * width : (place + 1) * width] = mine[place * width : (place + 1) * width]
         kls, tvs = _bounds_by(mine, aligned, width)
         for place, known in apart.items():
-            at = place * width
-            pairs = [(p, q) for p, q in zip(mine[at : at + width], known, strict=True) if q is not None]
-            kls[place], tvs[place] = _bounds([p for p, _ in pairs], [q for _, q in pairs])
+            row = mine[place * width : (place + 1) * width]
+            shared = [p for p, q in zip(row, known, strict=True) if q is not None]
+            kls[place], tvs[place] = _bounds(shared, [q for q in known if q is not None])
             one, two = known[:2]
             shifts[place] = None if one is None or two is None else one - two - gaps[place]
     ranks = [1] * common
@@ -249,38 +251,34 @@ def _own(name: str, q: float, names: list[str], values: list[float]) -> tuple[fl
 
 
 def _bounds_by(mine: list[float], theirs: list[float], width: int) -> tuple[list[float | None], list[float | None]]:
-    """``_bounds`` of every row of ``width`` values, to ``SUMMED`` of it: the sums of one pass are plain ones.
+    """``_bounds`` of every row of ``width`` values."""
+    found = list(map(_bounds, _by(mine, width), _by(theirs, width)))
+    return [kl for kl, _ in found], [tv for _, tv in found]
+
+
+def _bounds(mine: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """``distance.lower_bounds`` of values none of which is above 0, ``mine`` in descending order; to ``SUMMED``, for the sums of one pass are plain ones.
 
     Of two distributions what one has more is as much as the other has: half the sum of differences is the sum of those above 0.
     """
-    kls: list[float | None] = []
-    tvs: list[float | None] = []
-    for row, its in zip(_by(mine, width), _by(theirs, width), strict=True):
-        if row == its:
-            kls.append(0.0)
-            tvs.append(0.0)
-            continue
-        p_rest = q_rest = 1.0
-        mean = move = 0.0
-        for one, other in zip(row, its, strict=True):
-            p, q = exp(one), exp(other)
-            p_rest -= p
-            q_rest -= q
-            mean += p * (one - other)
-            if p > q:
-                move += p - q
-        if p_rest < _LEAST_REST or q_rest < _LEAST_REST or not 1.0 / _APART < p_rest / q_rest < _APART:
-            kl, tv = _bounds(list(row), list(its))
-        else:
-            kl = kl_bound(mean, p_rest, q_rest)
-            tv = move + p_rest - q_rest if p_rest > q_rest else move
-        kls.append(kl)
-        tvs.append(tv)
-    return kls, tvs
+    if mine == theirs:
+        return 0.0, 0.0
+    p_rest = q_rest = 1.0
+    mean = move = 0.0
+    for one, other in zip(mine, theirs, strict=True):
+        p, q = exp(one), exp(other)
+        p_rest -= p
+        q_rest -= q
+        mean += p * (one - other)
+        if p > q:
+            move += p - q
+    if p_rest < _LEAST_REST or q_rest < _LEAST_REST or not 1.0 / _APART < p_rest / q_rest < _APART:
+        return _exact_bounds(list(mine), list(theirs))
+    return kl_bound(mean, p_rest, q_rest), move + p_rest - q_rest if p_rest > q_rest else move
 
 
-def _bounds(mine: list[float], theirs: list[float]) -> tuple[float, float]:
-    """``distance.lower_bounds`` of values none of which is above 0; ``mine`` in descending order."""
+def _exact_bounds(mine: list[float], theirs: list[float]) -> tuple[float, float]:
+    """``_bounds`` to the last bit."""
     if mine == theirs:
         return 0.0, 0.0
     ps, qs = list(map(exp, mine)), list(map(exp, theirs))

@@ -50,6 +50,7 @@ def cases() -> tuple[Case, ...]:
         Case("20 alternatives by id, as vLLM is asked for them", None, *ids),
         Case("the same streamed", None, _events(_labelled(mine)), _events(_labelled(theirs)), stream=True),
         Case("20 alternatives in another order", None, first, _whole(_spelled(_rows(0.02)))),
+        Case("20 alternatives, two of them others", None, first, _whole(_spelled(_with_others(_rows(0.01))))),
         Case("20 alternatives, logprob modes unknown", None, first, second, mode="unknown"),
         Case("chosen tokens against 20 alternatives", None, _whole(_spelled(bare)), second),
         Case("whole replies of text", None, _whole(plain), _whole(plain, "c2")),
@@ -77,6 +78,14 @@ def _rows(noise: float) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _with_others(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same rows with other tokens as the two least likely, as two engines list them."""
+    return [
+        {**row, "top": [*row["top"][:-2], *((i + 50_000, f" wb{i}", value) for i, _, value in row["top"][-2:])]}
+        for row in rows
+    ]
 
 
 def _written(value: float) -> float:

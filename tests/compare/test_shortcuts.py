@@ -73,10 +73,10 @@ def test_bounds_do_not_depend_on_the_order_of_tokens(pairs: list[tuple[float, fl
 @given(st.lists(st.tuples(st.floats(-25.0, 0.0), st.floats(-25.0, 0.0)), max_size=8), st.sampled_from([0.0, 1e-3, 2.0]))
 def test_bounds_of_columns_are_those_of_pairs(pairs: list[tuple[float, float]], nearer: float) -> None:
     pairs = sorted(((p, p + nearer * (q - p) / 25 if nearer < 2 else q) for p, q in pairs), key=lambda one: -one[0])
-    assert columnar._bounds([p for p, _ in pairs], [q for _, q in pairs]) == lower_bounds(pairs)
+    assert columnar._exact_bounds([p for p, _ in pairs], [q for _, q in pairs]) == lower_bounds(pairs)
     tied = [(p, q) for p, q in pairs for _ in range(2)] + [(-0.0001, -0.0001), (-0.0001, -0.0002)]
     tied.sort(key=lambda one: -one[0])
-    assert columnar._bounds([p for p, _ in tied], [q for _, q in tied]) == lower_bounds(tied)
+    assert columnar._exact_bounds([p for p, _ in tied], [q for _, q in tied]) == lower_bounds(tied)
 
 
 @st.composite
