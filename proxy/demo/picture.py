@@ -1,4 +1,4 @@
-"""The picture of a report in the README, from the JSON that the demo wrote: ``python -m proxy.demo.picture report.json picture.svg``."""
+"""The picture of a report's beginning in the README, from the JSON that the demo wrote: ``python -m proxy.demo.picture report.json picture.svg``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 from rich.console import Console
 
-from proxy.ledger.render import render
+from proxy.ledger.render import render_beginning
 
 _WIDTH = 118
 
@@ -21,7 +21,7 @@ def main() -> int:
         return 2
     report = orjson.loads(Path(sys.argv[1]).read_bytes())
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
-    render(report, console)
+    render_beginning(report, console)
     console.save_svg(sys.argv[2], title="make demo", unique_id="parhelion")
     return 0
 

@@ -36,10 +36,8 @@ _SOURCES = {
 
 def render(report: Numbers, console: Console) -> None:
     """Print the report."""
-    _head(report, console)
-    shadows = sorted(report["shadows"], key=lambda shadow: bool(shadow["role"] == "control"))
-    _opening(report, shadows, console)
-    print_floors(shadows, console)
+    render_beginning(report, console)
+    shadows = _in_order(report)
     said: set[str] = set()
     for mode, title, table in (
         ("free", "free: each shadow answers on its own", rows.FREE),
@@ -56,6 +54,18 @@ def render(report: Numbers, console: Console) -> None:
     _latency(shadows, console)
     for shadow in shadows:
         _remarks(shadow, console)
+
+
+def render_beginning(report: Numbers, console: Console) -> None:
+    """Print what is read first: the verdict, the sentences, and each candidate against the noise floor."""
+    _head(report, console)
+    shadows = _in_order(report)
+    _opening(report, shadows, console)
+    print_floors(shadows, console)
+
+
+def _in_order(report: Numbers) -> list[Numbers]:
+    return sorted(report["shadows"], key=lambda shadow: bool(shadow["role"] == "control"))
 
 
 def _head(report: Numbers, console: Console) -> None:
