@@ -196,10 +196,11 @@ class Client:
         """Break off what has passed its deadline."""
         self._looking = None
         now = monotonic()
-        if (late := now - self._look_at) > _LOOK:
+        late = now - self._look_at
+        if late > _LOOK:
             for asked in self._open:
                 asked.extend(late)
-        for asked in [asked for asked in self._open if asked.deadline < now]:
+        for asked in [asked for asked in self._open if asked.deadline < now or asked.stuck(now, late)]:
             asked.fail("timeout")
             self._break_off(asked)
         if self._open and self._looking is None:

@@ -33,6 +33,8 @@ _ALIVE = (
 _AT_ONCE = struct.pack(
     "ii", 1, 0
 )  # linger on, for no time (socket(7)): closing resets, and what was not sent is dropped
+#: Seconds: less than what the kernel waits (above), which would end the connection on this side alone, without a word to the peer.
+_UNREAD = 30.0
 _PIECE = 96  # what a piece costs beside its bytes
 _SHORT = 64  # fields of this length are the same in every reply, as a rule
 
@@ -99,6 +101,10 @@ class Asked:
         self.grace -= granted
         self.deadline += granted
 
+    def stuck(self, now: float, late: float) -> bool:
+        """Tell whether it cannot be sent; see ``Line``."""
+        return self.line is not None and self.line.stuck(now, late)
+
     def fail(self, reason: str) -> None:
         """Note why it failed; the first reason stays."""
         self._failure = self._failure or reason
@@ -158,6 +164,7 @@ class Line(asyncio.Protocol):
         self._reused = False
         self.latest: tuple[ReplyHead | None, tuple[tuple[str, str], ...]] = None, ()
         self._usable_until = 0.0
+        self._unsent, self._moved = 0, 0.0
         self.closed = asyncio.Event()
 
     def usable(self, now: float) -> bool:
@@ -174,12 +181,21 @@ class Line(asyncio.Protocol):
             return
         self._reader.begin(asked.method.encode())
         self._asked = asked
+        self._unsent = 0
         self._sent = monotonic()
         # One write where the body is small: joining costs less than a second buffer. A large one is not copied.
         if len(asked.body) < 1 << 16:
             transport.write(asked.head + asked.body)
         else:
             transport.writelines([asked.head, asked.body])
+
+    def stuck(self, now: float, late: float) -> bool:
+        """Tell whether the peer has read nothing of a request for longer than one can wait; ``late``: seconds in which we were not served ourselves."""
+        unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        if not unsent or unsent != self._unsent:
+            self._unsent, self._moved = unsent, now
+        self._moved += late
+        return now - self._moved > _UNREAD
 
     def leave(self) -> None:
         """Break off, telling nobody: the call is of no more interest.

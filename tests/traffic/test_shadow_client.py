@@ -315,14 +315,19 @@ def test_a_cancelled_call_lets_its_connection_go() -> None:
     uvloop.run(main())
 
 
-def test_a_peer_that_never_reads_is_told_when_it_is_left() -> None:
-    """Else it would hold a connection that no longer counts, until it reads."""
+@pytest.mark.parametrize(("deadline", "unread"), [(0.3, 30.0), (30.0, 0.3)])
+def test_a_peer_that_never_reads_is_told_when_it_is_left(
+    deadline: float, unread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would hold a connection that no longer counts, until it reads. It is left before the kernel leaves it in silence."""
+    assert shadow_line._ALIVE[-1][2] / 1000 > shadow_line._UNREAD
+    monkeypatch.setattr(shadow_line, "_UNREAD", unread)
 
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             one = client(f"http://127.0.0.1:{listener.getsockname()[1]}")
             body = bytes(16 << 20)  # more than two kernels' buffers
-            call = asyncio.ensure_future(one.send(CALL, deadline=0.3, raw_body=body))
+            call = asyncio.ensure_future(one.send(CALL, deadline=deadline, raw_body=body))
             deaf, _ = await asyncio.to_thread(listener.accept)
             with deaf:
                 assert (await call).failure == "timeout"
