@@ -225,7 +225,10 @@ def _lacking(listed: Sequence[Alternative], other: Sequence[Alternative]) -> flo
 
 
 def _left_out(listed: Sequence[Alternative], other: Sequence[Alternative]) -> bool:
-    """Say whether the list has room for what it lacks, and most of the tokens that both lists hold have about the same value in both. Of likely ones that says little."""
+    """Say whether the list has room for what it lacks, and is the same otherwise: most of the tokens that both hold, and half of all, have about the same value in both.
+
+    Of likely tokens that says little.
+    """
     lacking = _lacking(listed, other)
     rest = 1.0 - fsum(exp(min(entry.logprob, 0.0)) for entry in listed)
     if lacking is None or rest < exp(min(lacking, 0.0) - _BELOW):
@@ -236,7 +239,9 @@ def _left_out(listed: Sequence[Alternative], other: Sequence[Alternative]) -> bo
         for entry in other
         if same(one, entry) and min(one.logprob, entry.logprob) < _LIKELY
     ]
-    return bool(apart) and 2 * sum(difference < _FAR for difference in apart) > len(apart)
+    alike = sum(difference < _FAR for difference in apart)
+    # Two lists with nothing to do with each other share a token now and then, and not half of theirs.
+    return alike > 0 and 2 * alike > len(apart) and 2 * alike >= min(len(listed), len(other)) - 1
 
 
 def without_values(choice: ChoiceComparison, *, lists: bool) -> ChoiceComparison:

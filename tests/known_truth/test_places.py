@@ -137,7 +137,10 @@ def test_a_fault_from_a_position_on_is_found_there(first, conversations, seed, t
     assert min(flips) >= first
     free, forced = seen.mode("free"), seen.mode("forced")
     low, high = free["onset"]["between"]
-    assert low <= min(firsts) <= high
+    # Every place from the planted one to the first difference explains what was seen; a power of two among them more likely than its neighbours.
+    assert low <= free["onset"]["position"] <= high
+    assert low <= min(firsts)
+    assert high >= first
     assert free["onset"]["position"] == pytest.approx(min(firsts), abs=3)
     assert (forced["onset"]["position"], forced["onset"]["by"]) == (first, "logprob_error")
     for block in free["by_position"]:
