@@ -65,7 +65,7 @@ def _values(
         comparable = comparison.values_incomparable is None
         doubt = _doubt(choice) if comparable else []
         cleaned, lists = choice, list[Found]()
-        if all(one.name != value_layer.LOGPROB_ALIGNMENT for one in doubt):
+        if value_layer.LOGPROB_ALIGNMENT not in (comparison.values_incomparable, *(one.name for one in doubt)):
             # Lists of another row are told already: that one of them stands twice, at the end that was shifted away from, is the same fault.
             cleaned, lists = _lists(choice, mine, theirs, comparable=comparable and not doubt)
         choices.append(cleaned)
