@@ -197,7 +197,9 @@ class Client:
         self._looking = None
         now = monotonic()
         late = now - self._look_at
-        if late > _LOOK:
+        if late < _LOOK:
+            late = 0.0  # as a rule it is, by a little
+        else:
             for asked in self._open:
                 asked.extend(late)
         for asked in [asked for asked in self._open if asked.deadline < now or asked.stuck(now, late)]:
