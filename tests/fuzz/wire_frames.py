@@ -25,19 +25,24 @@ def read(pieces: list[bytes]) -> tuple[list[Hello | Exchange], bool]:
     return values, False
 
 
+def written(values: list[Hello | Exchange]) -> list[bytes]:
+    """What tells values apart, and not NaN from itself."""
+    return [encode_frame(value) for value in values]
+
+
 def check(data: bytes) -> None:
     """Read whole, in two pieces and byte by byte; what was read is written as it came, or as a shorter spelling of it."""
     values, refused = read([data])
     slowly = read(bytewise(data))
     assert slowly[1] == refused
-    assert slowly[0][: len(values)] == values
-    assert refused or slowly[0] == values
+    assert written(slowly[0][: len(values)]) == written(values)
+    assert refused or len(slowly[0]) == len(values)
     assert read(halves(data))[1] == refused
     for place, value in enumerate(slowly[0]):
         assert isinstance(value, Exchange if place else Hello)
     if slowly[0]:
-        again = read([b"".join(encode_frame(value) for value in slowly[0])])
-        assert again == (slowly[0], False)
+        again = read([b"".join(written(slowly[0]))])
+        assert (written(again[0]), again[1]) == (written(slowly[0]), False)
 
 
 TARGET = Target(
