@@ -151,7 +151,8 @@ async def _before(request: web.Request, fault: Fault) -> web.Response | None:
             return web.Response(body=_GARBAGE, content_type="application/json")
         case "reset" | "refuse":
             if fault == "refuse" and here.deaf is not None:
-                await here.deaf()
+                deaf, here.deaf = here.deaf, None  # once: others come on connections that were open
+                await deaf()
             _abort(request)
             return web.Response()
     return None

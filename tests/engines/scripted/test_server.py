@@ -98,6 +98,16 @@ def test_refusing_begins_after_so_many_and_then_nobody_listens() -> None:
     assert errors("refuse", 4, after=2) == [None, None, "reset", "refused"]
 
 
+def test_requests_that_come_at_once_when_it_begins_to_refuse_are_all_broken_off() -> None:
+    async def run() -> list[str | None]:
+        body = request(Endpoint.CHAT, stream=False)
+        async with serving(script(faults={"kind": "refuse", "after": 0}, timing={"first": 0.2})) as (fetch, _):
+            answers = await asyncio.gather(*(fetch(Call(CHAT, body)) for _ in range(4)))
+        return [dialect("vllm").read(Endpoint.CHAT, body, one).error for one in answers]
+
+    assert set(asyncio.run(run())) <= {"reset", "refused"}
+
+
 def test_faults_end_after_so_many_times() -> None:
     assert errors("status", 4, after=1, times=2) == [None, "status_500", "status_500", None]
 
