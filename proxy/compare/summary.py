@@ -55,9 +55,9 @@ def summarise_free(
     first = sorted(choice.first.index for choice in choices if choice.first is not None)
     if first:
         summary["first_divergence"] = {"median": quantile(first, 0.5)}
-    hazard = _hazard(comparisons, conversations, control, control_conversations)
-    if hazard:
-        summary["hazard_per_1000_tokens"] = hazard
+    parted = hazard(comparisons, conversations, control, control_conversations)
+    if parted:
+        summary["hazard_per_1000_tokens"] = parted
     return summary | _near_tie(made) | _expected(made) | _values(made) | summarise_outputs(made)
 
 
@@ -258,12 +258,13 @@ def _exposures(comparisons: Sequence[Comparison], conversations: Sequence[str]) 
     ]
 
 
-def _hazard(
+def hazard(
     comparisons: Sequence[Comparison],
     conversations: Sequence[str] | None,
     control: Sequence[Comparison],
     control_conversations: Sequence[str] | None,
 ) -> Summary:
+    """Return ``hazard_per_1000_tokens`` of ``free`` comparisons as ``summarise_free`` has it; empty where nothing was exposed."""
     own = gathered(_exposures(comparisons, conversations or [""] * len(comparisons)))
     floor = gathered(_exposures(control, control_conversations or [""] * len(control)))
     return rates(own, floor, resampled=bool(conversations and (not floor.exposed or control_conversations)))

@@ -49,7 +49,7 @@ _LINES = (
 )
 _NOTE = (
     "raw: the candidate; floor: the control in the same mode; excess: raw less floor [95 %, conversations resampled; where few or none were seen, what that leaves open]; "
-    "n: what it is a share or mean of, raw / floor"
+    "n: what it is a share or mean of, raw / floor. Without a floor the interval is that of raw"
 )
 
 
@@ -72,7 +72,7 @@ def print_floors(shadows: Sequence[Numbers], console: Console) -> None:
             console.print(Text(f"\n{inert(shadow['name'], 60)}, {mode}: against the noise floor", style="bold"))
             shown = [(name, label) for name, label, quiet in _LINES if _worth(numbers.get(name), quiet=quiet)]
             console.print(_table(numbers, shown))
-            for line in _absent(numbers, shown):
+            for line in [*_without_floor(shadow["modes"][mode]), *_absent(numbers, shown)]:
                 console.print(Text(line, style="dim"))
             said = True
     if said:
@@ -103,6 +103,15 @@ def _table(numbers: Mapping[str, Numbers], shown: Sequence[tuple[str, str]]) -> 
     for name, label in shown:
         table.add_row(Text(label), *(Text(cell) for cell in _cells(name, numbers[name])))
     return table
+
+
+def _without_floor(summary: Numbers) -> list[str]:
+    """Say what of the candidate's is not in the table, since the control has no result of it."""
+    left = summary.get("without_floor")
+    if not left:
+        return []
+    parts = [f"{number(left[name])} {name}" for name in ("requests", "tokens") if left[name]]
+    return [f"left out here, for the control has no result of the same: {' and '.join(parts)}."]
 
 
 def _absent(numbers: Mapping[str, Numbers], shown: Sequence[tuple[str, str]]) -> list[str]:

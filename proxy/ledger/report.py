@@ -228,8 +228,8 @@ def _summaries(
 ) -> dict[str, dict[str, Any]]:
     summaries: dict[str, dict[str, Any]] = {}
     if "free" in modes:
-        floor = floors.get(Mode.FREE)
-        summaries["free"] = _free(free, floor) | headlines(Mode.FREE, free, floor)
+        summaries["free"] = summarise_free(free.comparisons)
+        summaries["free"] |= headlines(Mode.FREE, free, floors.get(Mode.FREE))
     if "forced" in modes:
         summaries["forced"] = summarise_forced(forced.comparisons)
         summaries["forced"] |= headlines(Mode.FORCED, forced, floors.get(Mode.FORCED))
@@ -272,16 +272,6 @@ def _capability(state: EngineState | None) -> dict[str, Any]:
             "compared": level.meaning,
         },
     }
-
-
-def _free(own: Gathered, floor: Gathered | None) -> dict[str, Any]:
-    known = all(own.conversations) and (floor is None or all(floor.conversations))
-    return summarise_free(
-        own.comparisons,
-        conversations=own.conversations if known else None,
-        control=floor.comparisons if floor is not None else (),
-        control_conversations=floor.conversations if known and floor is not None else None,
-    )
 
 
 def _counted(terms: ArmTerms) -> dict[str, Any]:

@@ -86,7 +86,20 @@ def one_mode(records):
     return found | values(made), made, choices
 
 
-def free(records):
+def in_both(records, floor):
+    """The choices of the requests of which the control named tokens, too; all of them where there is no such request."""
+    made, named = (
+        {r["exchange"]: r["comparison"]["choices"] for r in one if r["comparison"]["incomparable"] is None}
+        for one in (records, floor)
+    )
+    both = [
+        exchange for exchange, choices in made.items()
+        if any(one["compared"] for one in choices) and any(one["compared"] for one in named.get(exchange, ()))
+    ]  # fmt: skip
+    return [choice for exchange in both or made for choice in made[exchange]]
+
+
+def free(records, floor):
     found, made, choices = one_mode(records)
     kinds = Counter()
     for choice in choices:
@@ -103,8 +116,9 @@ def free(records):
     }
     if parted:
         found["first_divergence"] = {"median": statistics.median(parted)}
-    if exposed:
-        found["hazard_raw"] = 1000 * len(parted) / exposed
+    held = in_both(records, floor)
+    if exposed := sum(choice["exposed"] for choice in held):
+        found["hazard_raw"] = 1000 * sum(choice["first"] is not None for choice in held) / exposed
     return found
 
 
@@ -153,11 +167,12 @@ def recompute(lines):
         if source is not None:
             exchange = record["exchange"]
             best[exchange] = min(best.get(exchange, len(SOURCES)), SOURCES.index(source))
+    controls = [modes["free"] for modes in arms.values() if any(r["role"] == "control" for r in modes["free"])]
     return {
         "tokens_source": {source: sum(rank == n for rank in best.values()) for n, source in enumerate(SOURCES)},
         "shadows": {
             name: {
-                "free": free(modes["free"]),
+                "free": free(modes["free"], next((one for one in controls if one is not modes["free"]), [])),
                 "forced": forced(modes["forced"]),
                 "latency": latency(modes["free"]),
                 "findings": dict(

@@ -76,7 +76,9 @@ def test_a_control_beside_another_primary_is_no_floor_in_either_mode(store, make
 
 def test_without_known_conversations_there_is_no_interval(store, make):
     settle(store, make)
-    store.settle([make.compared(make.record(999, make.forced(), exchange="x999", conversation=""))])
+    floor = {"shadow": "floor", "role": "control", "primary_footprint": "p1"}
+    for number, arm in ((999, {}), (1999, floor)):
+        store.settle([make.compared(make.record(number, make.forced(), exchange="x999", conversation="", **arm))])
     flips = modes(store)["forced"]["headline"]["flips_per_1000_positions"]
     assert {"raw", "floor", "excess"} < flips.keys()
     assert not {"interval", "raw_interval", "floor_interval", "conversations"} & flips.keys()
@@ -121,7 +123,9 @@ def test_the_first_sentences_say_the_excess_of_forced_mode(store, make):
     assert low < raw < high
     assert bool(said[4]) == (low <= 0 <= high)
     assert raw == pytest.approx(58.3, abs=0.05)
-    store.settle([make.compared(make.record(500 + n, make.forced(), exchange=f"y{n}", conversation="")) for n in range(5)])  # fmt: skip
+    for first, arm in ((500, {}), (600, {"shadow": "floor", "role": "control"})):
+        unknown = [make.record(first + n, make.forced(), exchange=f"y{n}", conversation="", **arm) for n in range(5)]
+        store.settle([make.compared(one) for one in unknown])
     assert "flips per 1,000 positions." in shown(build_report(CONFIG, store, command="test", now=0.0), 200)
 
 

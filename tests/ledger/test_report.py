@@ -103,8 +103,15 @@ def test_the_control_is_the_floor_of_the_candidate_only(filled):
     candidate, control = build_report(CONFIG, filled, command="test", now=0.0)["shadows"]
     hazard = candidate["modes"]["free"]["hazard_per_1000_tokens"]
     floor = control["modes"]["free"]["hazard_per_1000_tokens"]
-    assert hazard["floor"] == pytest.approx(floor["raw"])
-    assert hazard["excess"] == pytest.approx(hazard["raw"] - floor["raw"])
+    made = {
+        name: {one.exchange: one.comparison.choices[0] for one in filled.records() if one.shadow == name and one.comparison.mode is Mode.FREE and one.comparison.choices}
+        for name in ("candidate", "control")
+    }  # fmt: skip
+    both = [one for exchange, one in made["control"].items() if exchange in made["candidate"]]
+    assert 0 < len(both) < len(made["control"])
+    parted = sum(one.first is not None for one in both)
+    assert hazard["floor"] == pytest.approx(1000 * parted / sum(one.exposed for one in both))
+    assert hazard["excess"] == pytest.approx(hazard["raw"] - hazard["floor"])
     assert "floor" not in floor
 
 
