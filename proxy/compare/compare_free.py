@@ -18,7 +18,7 @@ from proxy.compare.classify import classify, pick, tie
 from proxy.compare.columnar import usual
 from proxy.compare.columns import Columns
 from proxy.compare.comparison import ChoiceComparison, Comparison, Flip, Mode, Source, Tie
-from proxy.compare.ending import both_ended, comparable_texts, ended, same_visible_end, shorter_ended
+from proxy.compare.ending import both_ended, comparable_texts, ended, same_visible_end, shorter_ended, visible
 from proxy.compare.explained import explained
 from proxy.compare.layers import NOTHING, Found, Known
 from proxy.compare.near_tie import Tau
@@ -272,7 +272,8 @@ def _choice_findings(primary: TokenStream, shadow: TokenStream, choice: ChoiceCo
     limited = choice.censored == "max_tokens" and not to_the_end
     findings = [] if limited else [*found.tool_call_findings(primary, shadow)]
     if choice.diverged:
-        return findings
+        silent = bool(visible(primary)) != bool(visible(shadow))  # nothing at all is no other wording
+        return [*findings, found.OUTPUT_LENGTH] if silent and not findings else findings
     if choice.censored == "stop_string":
         return [*findings, found.STOP_HANDLING]
     if choice.identical or to_the_end:

@@ -23,6 +23,8 @@ from proxy.compare.layers import LAYER_OF, Layer, place
 GENUINE_FLIP, RANK_ORDER = "genuine_flip", "rank_order"
 #: Why nothing can be told where the tokens or texts differ.
 UNKNOWN_FLIP = "unknown_flip"
+#: ... and where a reply stopped without saying why: nobody knows what was to come.
+_CUT = "cut"
 
 #: Reasons that lie in the request, in the primary's reply, or between two stacks: no arm can bring them about. Everything else an arm could hide behind.
 _NOT_OF_AN_ARM = frozenset({
@@ -44,6 +46,7 @@ _LAYERS = frozenset({Layer.PROMPT, Layer.SAMPLING, Layer.CHANNEL, Layer.STRUCTUR
 _TOKENIZER = "tokenizer"
 _BEFORE_TOKENS = frozenset({Layer.PROMPT, Layer.SAMPLING})
 _SAMPLE = 16  # positions that are looked at to see whether a reply has lists
+_LISTS = "alternatives_incomplete"
 _DEFAULTS = frozenset({"sampling_defaults", "output_length"})
 
 
@@ -122,6 +125,8 @@ def look(
         return Sight(Told.GOOD, RANK_ORDER if comparison.ranking.order_differs else "")
     told, why = _forced(comparison) if mode is Mode.FORCED else _free(comparison)
     found = finding(comparison)
+    if mode is Mode.FREE and told is not Told.BAD and _cut_by_the_arm(comparison):
+        return Sight(Told.UNDECIDED, found, compared=False, why=_CUT)
     return Sight(told, found, why=why) if found or told is not Told.GOOD else _GOOD
 
 
@@ -150,6 +155,10 @@ def _forced(comparison: Comparison) -> tuple[Told, str]:
         return Told.BAD, ""
     if FlipClass.UNKNOWN in kinds:
         return Told.UNDECIDED, UNKNOWN_FLIP
+    if comparison.evidence.get(_LISTS, {}).get(
+        "shadow_missing"
+    ):  # it shows them elsewhere, so it could leave out where it would be wrong
+        return Told.UNDECIDED, "lists_missing"
     hidden = looked = 0
     for choice in comparison.choices:
         some = choice.top1_agree[:: len(choice.top1_agree) // _SAMPLE + 1]
@@ -170,6 +179,12 @@ def _free(comparison: Comparison) -> tuple[Told, str]:
     if seen & {FlipClass.GENUINE, FlipClass.UNKNOWN}:
         return Told.UNDECIDED, UNKNOWN_FLIP
     return Told.GOOD, ""
+
+
+def _cut_by_the_arm(comparison: Comparison) -> bool:
+    """Say whether a reply gives no finish reason where the primary's does: it may have been broken off just before what it had wrong, or before it said anything."""
+    reasons = [choice.finish_reasons for choice in comparison.choices]
+    return any(theirs is None and ours is not None for ours, theirs in reasons)
 
 
 def _parted(choice: ChoiceComparison) -> FlipClass | None:

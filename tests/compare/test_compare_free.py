@@ -307,6 +307,14 @@ def test_texts_that_differ_have_diverged_at_text_level():
     assert (comparison.outcome, choice.first_text_difference, choice.first) == ("diverged", 2, None)
 
 
+@pytest.mark.parametrize("make", [text, lambda said: words(*said.split(), finish="stop")])
+def test_a_reply_that_says_nothing_at_all_is_of_another_length_whatever_class_its_difference_has(make):
+    silent = free(make("some words"), make(""))
+    assert (silent.findings, silent.outcome) == (("output_length",), "diverged")
+    assert free(make(""), make("some words")).findings == ("output_length",)
+    assert free(make(""), make("")).findings == free(make("some words"), make("some")).findings == ()
+
+
 def test_a_text_that_goes_on_where_the_other_hit_a_limit_is_censored():
     comparison = free(text("ab", "length"), text("abc"))
     assert (comparison.outcome, only(comparison).censored) == ("censored", "max_tokens")

@@ -81,6 +81,33 @@ def test_tokens_that_the_control_lent_make_a_difference_unknown_and_not_genuine(
     assert look(FORCED, forced(FlipClass.GENUINE, source=Source.BY_CONTROL)).tokens is Told.BAD
 
 
+@pytest.mark.parametrize("ours", ["stop", "length", "tool_calls"])
+def test_a_reply_that_stops_without_a_reason_is_missing_whatever_its_tokens_say(ours: str) -> None:
+    whole = free()
+    cut = replace(whole, choices=(replace(whole.choices[0], censored="cut", finish_reasons=(ours, None)),))
+    seen = look(FREE, cut)
+    assert seen == Sight(Told.UNDECIDED, compared=False, why="cut")
+    assert trial({FREE: seen, FORCED: GOOD}, {FREE: GOOD, FORCED: GOOD}) == Trial(Result.MISSING, "cut")
+    alike = replace(whole, choices=(replace(whole.choices[0], finish_reasons=(None, None)),))
+    assert look(FREE, alike) == GOOD, "the primary gave none either"
+
+
+def test_a_genuine_difference_is_bad_whether_the_reply_was_cut_or_not() -> None:
+    apart = free(FlipClass.GENUINE)
+    cut = replace(apart, choices=(replace(apart.choices[0], finish_reasons=("stop", None)),))
+    assert look(FREE, cut).tokens is Told.BAD
+
+
+def test_lists_that_lack_in_some_rows_alone_tell_nothing() -> None:
+    lacking = {"alternatives_incomplete": {"shadow_missing": 1, "positions": 4}}
+    hidden = forced(agree=(True, True, True, None), findings=("alternatives_incomplete",), evidence=lacking)
+    assert look(FORCED, hidden) == Sight(Told.UNDECIDED, why="lists_missing")
+    of_the_primary = {"alternatives_incomplete": {"primary_missing": 1, "positions": 4}}
+    assert look(FORCED, replace(hidden, evidence=of_the_primary)).tokens is Told.GOOD
+    bad = forced(FlipClass.GENUINE, findings=("alternatives_incomplete",), evidence=lacking)
+    assert look(FORCED, bad).tokens is Told.BAD
+
+
 def test_an_arm_that_shows_no_lists_is_not_good_for_it() -> None:
     assert look(FORCED, forced(agree=(None, None, None, True))).why == "lists_missing"
     assert look(FORCED, forced(agree=(None, True, True, True))).tokens is Told.GOOD
