@@ -39,6 +39,9 @@ TABLES = (
        ) WITHOUT ROWID""",
 )
 _DAY = 86400.0
+#: A clock that is ahead by less is not taken for wrong: what was counted as lost carries its day alone, and may have waited for the store.
+_AHEAD = 7 * _DAY
+_BEFORE = 1.0  # seconds; less than any two stacks are apart
 _TRIAL = "INSERT OR IGNORE INTO trials (scope, unit, prompt, time, result, reason, control_reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
 AFTER = "SELECT seq, scope, result FROM trials WHERE seq > ? ORDER BY seq"
 _PLACES = ", ".join("?" * 11)
@@ -47,6 +50,7 @@ _ADD = (
     "n = n + excluded.n, first = MIN(first, excluded.first), last = MAX(last, excluded.last)"
 )
 _HIGHER = _ADD.replace("n + excluded.n", "MAX(n, excluded.n)")
+_RETIME = "UPDATE tallies SET last = ? WHERE candidate = ? AND last > ?"
 _VARY = (
     "INSERT INTO variations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
     "n = n + excluded.n, downs = downs + excluded.downs, ups = ups + excluded.ups"
@@ -131,6 +135,12 @@ class Tallied(Struct):
     cells: dict[Cell, Sum]
     variations: Shares = Shares()
 
+    def retime(self, now: float) -> None:
+        """Take back what a clock that was ahead has said of the last conversation: it was before this moment, Unix seconds."""
+        for cell, one in self.cells.items():
+            if one.last > now + _AHEAD:
+                self.cells[cell] = one._replace(last=now - _BEFORE)
+
     def add(self, cell: Cell, more: Sum) -> None:
         """Count more of a kind."""
         self.cells[cell] = self.cells[cell].and_(more) if cell in self.cells else more
@@ -183,6 +193,8 @@ def count(connection: sqlite3.Connection, trials: Iterable[Counted]) -> Fresh:
             seq = done.lastrowid
         fresh.append((Numbered(seq, key, one.result), one))
     more = _summed(fresh)  # a batch has many of a kind, and a statement for each would cost more than its row
+    # What comes now was counted last: stacks that were there a week later were so by a clock that was ahead, and would be the latest until then.
+    connection.executemany(_RETIME, [(now - _BEFORE, name, now + _AHEAD) for name, now in _latest(more).items()])
     connection.executemany(_ADD, list(_rows(more)))
     for scope, tallied in more.items():
         connection.executemany(_VARY, _bins(scope, tallied.variations))
@@ -191,12 +203,25 @@ def count(connection: sqlite3.Connection, trials: Iterable[Counted]) -> Fresh:
 
 def add(tallies: Tallies, counted: Iterable[tuple[Numbered, Counted]]) -> None:
     """Add to sums in memory what ``count`` has added to the table."""
-    for scope, more in _summed(counted).items():
+    found = _summed(counted)
+    latest = _latest(found)
+    for scope, tallied in tallies.items():
+        if scope.candidate in latest:
+            tallied.retime(latest[scope.candidate])
+    for scope, more in found.items():
         tallied = tallies.setdefault(scope, Tallied({}))
         for cell, one in more.cells.items():
             tallied.add(cell, one)
         if more.variations.total:
             tallied.variations += more.variations
+
+
+def _latest(tallies: Tallies) -> dict[str, float]:
+    """When each candidate's last conversation began."""
+    found: dict[str, float] = {}
+    for scope, tallied in tallies.items():
+        found[scope.candidate] = max(tallied.last, found.get(scope.candidate, tallied.last))
+    return found
 
 
 def _summed(counted: Iterable[tuple[Numbered, Counted]]) -> Tallies:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from proxy.compare.confidence_sequence import Shares
 from proxy.compare.trial import Result
 from proxy.compare.verdict import Tally
-from proxy.ledger import tallies
+from proxy.ledger import tallies, verdicts
 from proxy.ledger.reconcile import SETTLED
 from proxy.ledger.record import Settlement, shed_of
 from proxy.ledger.store import Event, Store
@@ -135,6 +135,26 @@ def test_what_the_store_could_not_take_counts_later_while_it_is_on_disk_and_else
     store.settle(owed)
     assert tally(store) == Tally(neither=1, missing=2)
     assert [one.seq for one in store.trials(0)] == [1]
+
+
+def test_a_clock_that_was_ahead_does_not_keep_a_former_stack_the_latest(store: Store) -> None:
+    now, years = 1.8e9, 20 * 365 * 86400
+    store.settle([settled(counted(1, Result.WORSE, ONE, time=now + years), counted(2, scope=ONE, time=now))])
+    known = store.tallies()
+    after = ONE._replace(shadow="s2")
+    for number, when in ((3, now + 60), (4, now + 120)):
+        tallies.add(known, store.settle([settled(counted(number, scope=after, time=when))]))
+        scope, latest = verdicts.latest(store.tallies(), ONE.candidate) or (None, None)
+        assert (scope, latest and latest.last) == (after, when)
+        assert known == store.tallies(), "what the judge holds is what the store has"
+    assert store.tallies()[ONE].last == now + 59
+    assert tally(store).worse == 1
+
+
+def test_a_few_days_of_waiting_for_the_store_are_no_wrong_clock(store: Store) -> None:
+    store.settle([settled(counted(1, scope=ONE._replace(shadow="s2"), time=1.8e9))])
+    store.settle([settled(counted(2, scope=ONE, time=1.8e9 - 3 * 86400))])
+    assert (verdicts.latest(store.tallies(), ONE.candidate) or (None,))[0] == ONE._replace(shadow="s2")
 
 
 def test_an_alarm_and_the_state_that_said_it_are_there_together(store: Store) -> None:
