@@ -32,6 +32,11 @@ class Detector(Struct, frozen=True):
         return Detector(logs, self.seen + 1)
 
     @property
+    def sound(self) -> bool:
+        """Whether it can go on: as many values as the grid has, each a number."""
+        return len(self.logs) == len(GRID) and all(one < inf for one in self.logs) and self.seen >= 0
+
+    @property
     def log_e(self) -> float:
         """Log of the detector, minus infinity before the first difference."""
         most = max(self.logs)

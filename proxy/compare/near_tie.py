@@ -88,6 +88,12 @@ class Noise(Struct):
     multiples: list[int] = field(default_factory=lambda: [0] * len(STEPS))
 
     @property
+    def sound(self) -> bool:
+        """Whether it is counts in the bins of now: one that was kept may be of other bins."""
+        counts = (*self.shifts, *self.multiples, self.rows)
+        return (len(self.shifts), len(self.multiples)) == (_BINS, len(STEPS)) and min(counts) >= 0
+
+    @property
     def positions(self) -> int:
         """Control positions seen."""
         return sum(self.shifts)

@@ -114,7 +114,11 @@ class Evidence:
                 place = _Lost(key.shadow, key.reason)
                 self._lost[place] = max(n, self._lost.get(place, 0))  # an exchange is lost in each of its modes
         for place, n in self._lost.items():
-            self._kept.lost.setdefault("\0".join(place), n)
+            key = "\0".join(place)
+            if n < self._kept.lost.setdefault(key, n):
+                self._kept.lost[key] = (
+                    0  # the counters began anew, on a state folder that is: all that they count is new
+                )
 
     def losses(self, now: float) -> tuple[Counted, ...]:
         """Take what was lost since the last time as missing results: nobody knows whose, so each counts. ``now``: Unix seconds."""
@@ -158,6 +162,10 @@ def _decoded(kept: bytes | None) -> _Kept:
     if kept is None:
         return _Kept()
     try:
-        return msgspec.msgpack.decode(kept, type=_Kept)
+        found = msgspec.msgpack.decode(kept, type=_Kept)
     except msgspec.MsgspecError:  # an older layout: the detectors begin anew with what is kept
         return _Kept()
+    found.detectors = {
+        name: one for name, one in found.detectors.items() if one[1].sound
+    }  # ... and those of another grid
+    return found

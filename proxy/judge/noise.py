@@ -43,7 +43,8 @@ class NoiseBook:
         self._known: dict[str, dict[str, Tau]] = {}  # thresholds by page and dtype, until it learns more
         if stored is not None:
             try:
-                self._pages = msgspec.msgpack.decode(stored, type=dict[str, Noise])
+                pages = msgspec.msgpack.decode(stored, type=dict[str, Noise])
+                self._pages = {key: page for key, page in pages.items() if page.sound}
             except msgspec.DecodeError:  # an older layout: what was learned is learned anew
                 self._pages = {}
 

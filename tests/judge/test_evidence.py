@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from math import log
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from proxy.compare.e_detector import Detector
@@ -188,3 +190,40 @@ def test_what_never_reached_a_desk_is_missing_once_over_restarts_and_a_store_tha
         await second.close()
 
     asyncio.run(main())
+
+
+def test_counters_that_began_anew_hide_nothing_of_what_they_count(tmp_path: Path) -> None:
+    """The store may lie where it outlives the state folder, as a container's volume does."""
+    settings = config(tmp_path)
+    scopes = {"candidate": SCOPE}
+
+    def missing(evidence: Evidence) -> int:
+        return sum(one.n for one in evidence.losses(1e9))
+
+    with Store.open(settings.records.url) as store:
+        evidence = Evidence(settings, store, JudgeMetrics(settings))
+        evidence.look({"queue": 5}, {}, scopes)
+        evidence.look({"queue": 10_000}, {}, scopes)
+        assert missing(evidence) == 9_995
+        store.settle([], state={KEY: evidence.encode()})
+        again = Evidence(settings, store, JudgeMetrics(settings))
+        again.look({"queue": 2}, {}, scopes)
+        assert missing(again) == 2
+        again.look({"queue": 30}, {}, scopes)
+        assert missing(again) == 28
+        again.look({"queue": 30}, {}, scopes)
+        assert missing(again) == 0
+
+
+@pytest.mark.parametrize("logs", [(0.1, 0.2), (), (math.nan,) * 9, (math.inf,) * 9])
+def test_a_detector_that_cannot_go_on_begins_anew(tmp_path: Path, logs: tuple[float, ...]) -> None:
+    settings = config(tmp_path)
+    with Store.open(settings.records.url) as store:
+        kept = msgspec.msgpack.decode(Evidence(settings, store, JudgeMetrics(settings)).encode())
+        kept["detectors"] = {"candidate": (SCOPE.key, {"logs": logs, "seen": 3})}
+        store.settle([], state={KEY: msgspec.msgpack.encode(kept)})
+        metrics = JudgeMetrics(settings)
+        evidence = Evidence(settings, store, metrics)
+        evidence.take(store.settle([settlement(trial(1, Result.WORSE))]))
+        evidence.report()
+        assert gauges(metrics, "drift_log_e") == {("candidate",): pytest.approx(Detector().after(worse=True).log_e)}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from proxy.compare.comparison import Comparison
-from proxy.compare.near_tie import ENOUGH_POSITIONS, TauOrigin
+from proxy.compare.near_tie import ENOUGH_POSITIONS, Noise, TauOrigin
 from proxy.judge.noise import NoiseBook
 from tests.compare.test_near_tie import seen
 
@@ -39,3 +42,23 @@ def test_models_beyond_the_bound_share_what_they_learn() -> None:
     assert len(book._known) <= len(book._pages)
     assert book.taus("m150", "").free == book.taus("m199", "").free
     assert book.taus("m199", "").free.origin is TauOrigin.LEARNED
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda page: page.shifts.pop(),
+        lambda page: page.multiples.append(1),
+        lambda page: page.shifts.__setitem__(0, -1),
+    ],
+)
+def test_counts_in_other_bins_than_those_of_now_are_learned_anew(change) -> None:
+    book = NoiseBook(None)
+    for _ in range(12):
+        taught(book, "m", QUARTERS)
+    kept = msgspec.msgpack.decode(book.encode(), type=dict[str, Noise])
+    change(kept["free\0m"])
+    again = NoiseBook(None, msgspec.msgpack.encode(kept))
+    assert again.taus("m", "").free.origin is TauOrigin.ASSUMED
+    taught(again, "m", QUARTERS)
+    assert NoiseBook(None, again.encode()).taus("m", "") == again.taus("m", "")
