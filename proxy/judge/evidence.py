@@ -114,11 +114,11 @@ class Evidence:
                 place = _Lost(key.shadow, key.reason)
                 self._lost[place] = max(n, self._lost.get(place, 0))  # an exchange is lost in each of its modes
         for place, n in self._lost.items():
-            key = "\0".join(place)
-            if n < self._kept.lost.setdefault(key, n):
-                self._kept.lost[key] = (
-                    0  # the counters began anew, on a state folder that is: all that they count is new
-                )
+            name = "\0".join(place)
+            if n < self._kept.lost.setdefault(
+                name, n
+            ):  # the counters began anew, on a state folder that is: all that they count is new
+                self._kept.lost[name] = 0
 
     def losses(self, now: float) -> tuple[Counted, ...]:
         """Take what was lost since the last time as missing results: nobody knows whose, so each counts. ``now``: Unix seconds."""
