@@ -1,13 +1,14 @@
 """How far each arm has been from the primary so far, in constant memory: what an alert sets beside the control's, the noise floor.
 
 House rules. Counts and fixed bins, of one pair of stacks: when either arm is another one, what was counted of the one before is dropped. Quantities have the
-names of the report's headline numbers; there is none before ``near_tie.ENOUGH_POSITIONS`` positions. Learned from what has settled. The book
+names of the report's headline numbers; there is none before ``near_tie.ENOUGH_POSITIONS`` positions. Learned from what has settled. Of an exchange in which
+the control names no tokens none of a candidate are counted, for the two are held against each other (``ledger.matched`` says why). The book
 goes into the store now and then, with settlements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -89,6 +90,13 @@ class FloorBook:
             page = pages[comparison.mode] = Page(record.role, stacks)
         page.take(comparison)
 
+    def take_exchange(self, records: Sequence[Record]) -> None:
+        """Count the records of one exchange; of a candidate only where the control, if it has a record in that mode, names tokens, too."""
+        silent = {one.comparison.mode for one in records if one.role == "control" and not _tokens(one.comparison)}
+        for one in records:
+            if one.role == "control" or one.comparison.mode not in silent:
+                self.take(one)
+
     def only(self, shadows: Collection[str]) -> None:
         """Drop the shadows that are no longer configured."""
         self._pages = {shadow: pages for shadow, pages in self._pages.items() if shadow in shadows}
@@ -104,3 +112,7 @@ class FloorBook:
     def encode(self) -> bytes:
         """Return the whole book, for the store. Sums are longer than 64 bits, which JSON carries and MessagePack does not."""
         return msgspec.json.encode(self._pages)
+
+
+def _tokens(comparison: Comparison) -> int:
+    return sum(choice.compared for choice in comparison.choices)

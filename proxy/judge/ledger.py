@@ -147,10 +147,10 @@ class Ledger:
             return
         if examined.source is not None:
             self.metrics.primary_tokens_source(examined.source)
-        for one in done.settlements:
-            if one.record is not None:
-                self.metrics.observe_comparison(one.record)
-                self.floors.take(one.record)
+        records = [one.record for one in done.settlements if one.record is not None]
+        for record in records:
+            self.metrics.observe_comparison(record)
+        self.floors.take_exchange(records)
         for outcome in examined.outcomes:
             if outcome.comparison is not None and examined.asked is not None:
                 self.noise.learn(examined.asked.model, outcome.comparison, control=outcome.role == "control")

@@ -22,6 +22,7 @@ from proxy.compare.onset_errors import Errors, errors_onset
 from proxy.compare.slices import Case, Setting, slices
 from proxy.compare.survival import survival
 from proxy.compare.trial import Result, look, trial
+from proxy.ledger.matched import Matched, matched
 from proxy.ledger.segments import Gathered, Origin, Pair
 
 Numbers = dict[str, Any]
@@ -42,11 +43,12 @@ def along(mode: Mode, role: str, own: Gathered, floor: Gathered | None, alpha: f
     ``role``: the arm's; ``floor``: the control's comparisons in that mode, None without a control or for the control itself.
     """
     beside = floor or Gathered()
+    pair = matched(own, floor) if floor is not None else Matched(own, beside)
     resampled = all(own.conversations) and all(beside.conversations)
     found: Numbers = {}
     match mode:
         case Mode.FREE:
-            ours, theirs = (lives(one.comparisons, one.conversations) for one in (own, beside))
+            ours, theirs = (lives(one.comparisons, one.conversations) for one in (pair.own, pair.floor))
             arms = {role: ours} | ({"control": theirs} if floor is not None else {})
             if curves := survival(arms, resampled=resampled):
                 texts = {
@@ -55,7 +57,7 @@ def along(mode: Mode, role: str, own: Gathered, floor: Gathered | None, alpha: f
                 found["survival"] = curves | {"without_position": texts}
             found["by_position"] = lives_by_position(ours, theirs, resampled=resampled)
         case Mode.FORCED:
-            arms_ = ((one.comparisons, one.conversations) for one in (own, beside))
+            arms_ = ((one.comparisons, one.conversations) for one in (pair.own, pair.floor))
             found["by_position"] = scored_by_position(*arms_, resampled=resampled)
     if role != "control" and resampled and (begins := _begins(mode, own, floor, alpha)):
         found["onset"] = begins

@@ -86,6 +86,23 @@ def test_another_stack_begins_anew_and_modes_and_shadows_are_apart() -> None:
     assert not list(book.measured())
 
 
+def test_a_candidate_is_measured_where_the_control_names_tokens_too() -> None:
+    """Canonical tokens, say, which the control alone was asked to score, are no number to hold against its own of other traffic."""
+    book, silent = FloorBook(), Comparison(mode=Mode.FORCED, incomparable="no_primary_tokens")
+    both = [comparison() for _ in range(10)]
+    for made in both:
+        book.take_exchange([record(made), record(made, shadow="control", role="control")])
+        book.take_exchange([record(comparison()), record(silent, shadow="control", role="control")])
+    candidate, control = (
+        {one.quantity: one.value for one in book.measured() if one.role == role} for role in ("candidate", "control")
+    )
+    assert candidate == control == {one.quantity: one.value for one in filled(both).measured()}
+    alone = FloorBook()
+    for made in both:
+        alone.take_exchange([record(made)])
+    assert {one.quantity: one.value for one in alone.measured()} == candidate
+
+
 def test_it_survives_a_restart_and_forgets_what_it_cannot_read() -> None:
     made = [comparison() for _ in range(10)]
     book = filled(made)
