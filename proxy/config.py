@@ -141,7 +141,7 @@ class Verdict(Struct, frozen=True, forbid_unknown_fields=True):
     alpha: Annotated[float, Meta(gt=0, lt=0.5)] = 0.01
     margin: Annotated[float, Meta(gt=0, lt=1)] = 0.01
     allowance: Annotated[float, Meta(gt=0, lt=1)] = 0.01
-    near_tie: Positive | Literal["auto"] = "auto"
+    near_tie: Annotated[float, Meta(gt=0.0, le=100.0)] | Literal["auto"] = "auto"
 
 
 class Drift(Struct, frozen=True, forbid_unknown_fields=True):

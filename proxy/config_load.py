@@ -70,13 +70,14 @@ _RIGHT = {
     "sampling.by": "request, conversation or header:NAME",
     "shadows[].name": "letters, digits, dots, dashes and underscores, at most 63, a letter or digit first",
     "spool.path": "a directory; to keep nothing on disk write `spool: null`",
-    "verdict.near_tie": "nats above 0, or auto",
+    "verdict.near_tie": "nats above 0 (100 at most), or auto",
     "verdict.alpha": "a probability above 0 and below 0.5",
     "verdict.margin": "a share of conversations above 0 and below 1, such as 0.01",
     "verdict.allowance": "a share of conversations above 0 and below 1, such as 0.01",
     "drift.mean_conversations_between_false_alarms": "a number of conversations from 100 on",
 }  # where msgspec's own words say too little
 _PATH = re.compile(r" - at `(?:key in )?\$(.*)`$")
+_EXPONENT = re.compile(r" = '[\d.]+[eE][+-]?\d+'")
 _SECTIONS: dict[str, type] = {
     "": Config, "primary": Primary, "shadows[]": Shadow, "sampling": Sampling, "sampling.rules[]": Rule, "sampling.rules[].match": Match, "limits": Limits,
     "timeouts": Timeouts, "records": Records, "spool": Spool, "verdict": Verdict, "drift": Drift,
@@ -208,6 +209,8 @@ def _explain(message: str, tree: Tree) -> str:
         text = f"give {right}"
     elif choices := _choices(place):
         text = f"give one of {', '.join(choices)}"
+    if _EXPONENT.fullmatch(shown):
+        text += "; to YAML this is text: write it with a dot and a sign, as 1.0e-3"
     text = re.sub(r"`([a-z]+)(?: \| null)?`", lambda name: _WORDS.get(name[1], name[1]), text)
     return f"{path or 'configuration'}{shown}: {text[0].lower()}{text[1:]}"
 

@@ -136,7 +136,18 @@ def test_environment_addresses_lists_by_number() -> None:
             "shadows[0].modes[0] = 'fre': give one of free, forced",
         ),
         (MINIMAL | {"spool": {"path": None}}, "spool.path = null: give a directory; to keep nothing on disk write `sp"),
-        (MINIMAL | {"verdict": {"near_tie": "no"}}, "verdict.near_tie = 'no': give nats above 0, or auto"),
+        (
+            MINIMAL | {"verdict": {"near_tie": "no"}},
+            "verdict.near_tie = 'no': give nats above 0 (100 at most), or auto",
+        ),
+        (
+            MINIMAL | {"verdict": {"near_tie": float("inf")}},
+            "verdict.near_tie = inf: give nats above 0 (100 at most), or auto",
+        ),
+        (
+            MINIMAL | {"verdict": {"alpha": "1e-3"}},
+            "verdict.alpha = '1e-3': give a probability above 0 and below 0.5; to YAML this is text: write it with a dot and a sign, as 1.0e-3",
+        ),
         (MINIMAL | {"limits": {"in_flight": "many"}}, "limits.in_flight = 'many': expected a whole number, got text"),
         (MINIMAL | {"processes": True}, "processes = true: expected a whole number, got true or false"),
         (

@@ -69,10 +69,15 @@ def print_report(config: Config, since: str | None, json_file: Path | None, *, l
         ) from None
     if json_file is not None:
         write_json(json_file, report)
-    with suppress(SystemExit):  # with 1, which would say FAIL: rich's, where whoever reads has heard enough (`| head`)
-        render(report, Console())
-        if llama_cpp:
-            print_llama_cpp(report["shadows"], Console())
+    try:
+        with suppress(
+            SystemExit
+        ):  # with 1, which would say FAIL: rich's, where whoever reads has heard enough (`| head`)
+            render(report, Console())
+            if llama_cpp:
+                print_llama_cpp(report["shadows"], Console())
+    except OSError as error:
+        raise ConfigError(f"standard output: the report cannot be written: {error.strerror}") from None
     return exit_status(report, {shadow.name for shadow in config.shadows})
 
 

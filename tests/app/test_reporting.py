@@ -58,6 +58,13 @@ def test_a_reader_that_has_heard_enough_is_no_fail(config: Path) -> None:
         os.close(writing)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
+def test_a_full_disk_under_the_report_is_named(config: Path) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        status, said = report(config, full.fileno(), "-m", "proxy.cli")
+    assert (status, said) == (2, "parhelion: standard output: the report cannot be written: No space left on device\n")
+
+
 def test_a_defect_of_ours_is_no_fail(config: Path) -> None:
     status, said = report(config, subprocess.DEVNULL, "-c", BREAKS)
     assert status == os.EX_SOFTWARE
