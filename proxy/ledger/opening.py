@@ -11,17 +11,22 @@ from collections.abc import Sequence
 from proxy.ledger.cells import Numbers, number, reasons, times, within
 from proxy.ledger.inert import inert
 
+_NO_TOKENS = ". A control, or primary.logprobs: inject or rescore, tells the primary's tokens (no_primary_tokens)"
 _NO_FLOOR = "there is no noise floor, and a difference may be the engine's own noise"
 
 
 def opening(report: Numbers) -> list[str]:
     """Return the sentences: for each candidate its answers, what of them noise can explain, its scores, and what was found."""
     shadows = report["shadows"]
+    part = "--since" in report.get("command", "")
     if not shadows:
-        part = "--since" in report.get("command", "")
-        return ["Nothing is recorded of this time." if part else "No shadow is configured, and none is recorded."]
+        return [
+            "Nothing is recorded of this time."
+            if part
+            else "Nothing is recorded yet, and no configuration that names a shadow was given."
+        ]
     if not any(_made(shadow, mode) for shadow in shadows for mode in shadow["modes"]):
-        return ["Nothing has been compared yet."]
+        return ["Nothing of this time has been compared." if part else "Nothing has been compared yet."]
     controls = [shadow for shadow in shadows if shadow["role"] == "control"]
     control = next((one for one in controls if _made(one, "free") or _made(one, "forced")), None)
     candidates = [shadow for shadow in shadows if shadow["role"] != "control"]
@@ -41,11 +46,17 @@ def not_compared(shadow: Numbers, requests: Numbers | None = None) -> str | None
     empty = [mode for mode in shadow["modes"] if not _made(shadow, mode)]
     if not empty:
         return None
+    told = (
+        _NO_TOKENS
+        if any("no_primary_tokens" in shadow["modes"][mode].get("incomparable", {}) for mode in empty)
+        else ""
+    )
     why = {mode: _why(shadow["modes"][mode], requests) for mode in empty}
     where = "" if len(empty) == len(shadow["modes"]) else f" in {' and '.join(empty)} mode"
     if len(set(why.values())) == 1:
-        return f"{_named(shadow)}: nothing compared{where}: {why[empty[0]]}"
-    return f"{_named(shadow)}: nothing compared{where}: " + "; ".join(f"{mode}: {text}" for mode, text in why.items())
+        return f"{_named(shadow)}: nothing compared{where}: {why[empty[0]]}{told}"
+    each = "; ".join(f"{mode}: {text}" for mode, text in why.items())
+    return f"{_named(shadow)}: nothing compared{where}: {each}{told}"
 
 
 def _why(numbers: Numbers, requests: Numbers | None) -> str:

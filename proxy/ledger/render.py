@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from proxy.ledger import rows, tie_report
-from proxy.ledger.cells import ABSENT, Numbers, number, several, times
+from proxy.ledger.cells import ABSENT, Numbers, number, positions, several, times
 from proxy.ledger.inert import inert
 from proxy.ledger.opening import not_compared, opening
 from proxy.ledger.remedies import evidence_line
@@ -32,6 +32,7 @@ _SOURCES = {
     "canonical": "its text, tokenised again (canonical: values only, no flip is claimed)",
     "text": "nowhere: text alone (text)",
 }
+_SAMPLED = "n of m tokens: the engine scores a sample of positions, spread over each reply"
 
 
 def render(report: Numbers, console: Console) -> None:
@@ -47,7 +48,8 @@ def render(report: Numbers, console: Console) -> None:
             (shadow, shadow["modes"][mode]) for shadow in shadows if shadow["modes"].get(mode, {}).get("requests")
         ]
         kinds = rows.near_tie([(inert(shadow["name"], 60), numbers) for shadow, numbers in columns])
-        _table(title, columns, table, console, said, kinds)
+        sampled = _SAMPLED if any(" of " in positions(numbers) for _, numbers in columns) else ""
+        _table(title, columns, table, console, said, sampled, kinds)
     _ties([(shadow, shadow["ties"]) for shadow in shadows], console, said)
     for line in tie_report.sentences(report):
         console.print(Text(line))
@@ -75,13 +77,22 @@ def _head(report: Numbers, console: Console) -> None:
         console.print(
             Text(
                 f"requests: {requests['received']:,} received, {requests['sampled']:,} sampled (chosen to be compared), "
-                f"{requests['not_sampled']:,} not sampled"
+                f"{requests['not_sampled']:,} not sampled" + _under_way(report["shadows"])
             )
         )
+    since = report["command"].partition("--since ")[2]
+    if since:
+        console.print(Text(f"shown: what was compared in the last {inert(since, 20)}; the verdicts are of all time"))
     sources = {name: n for name, n in report["primary"]["tokens_source"].items() if n}
     if sources:
         parts = [f"{n:,} {_SOURCES.get(name) or inert(name)}" for name, n in sources.items()]
         console.print(Text("the primary's tokens from: " + ", ".join(parts)))
+
+
+def _under_way(shadows: Sequence[Numbers]) -> str:
+    """Say how many requests some shadow is not done with: as many as the arm that has most to do."""
+    most = max((numbers.get("in_flight", 0) for one in shadows for numbers in one["modes"].values()), default=0)
+    return f"; {most:,} still being compared" if most else ""
 
 
 def _opening(report: Numbers, shadows: Sequence[Numbers], console: Console) -> None:

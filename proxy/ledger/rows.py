@@ -125,7 +125,7 @@ FREE = (
 
 FORCED = (
     Row("requests compared", cells.at("requests")),
-    Row("tokens compared", cells.positions, "n of m tokens: the engine scores a sample of positions, spread over each reply"),
+    Row("tokens compared", cells.positions),
     Row("flips", cells.of("flips", "flip_positions"),
         "flip: the shadow's most likely token is not the primary's, among the positions where both are known; of canonical tokens none "
         "is claimed"),

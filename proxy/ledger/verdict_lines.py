@@ -52,10 +52,10 @@ def _tail(verdict: Numbers) -> str:
         case _ if _only_missing(verdict):
             return ", with evidence enough for a PASS but for what is missing"
         case _ if verdict["conversations_needed"] is not None:
-            more = f"; about {_rounded(verdict['conversations_needed'])} more to"
+            more = f"about {_rounded(verdict['conversations_needed'])} more"
             if _heading(verdict) == "PASS" and _hidden(verdict):
-                return f"{more} evidence enough for a PASS, but for what is missing"
-            return f"{more} a {_heading(verdict)} if it goes on like this"
+                return f"; no PASS while so many have no result ({more} that have one would be evidence enough)"
+            return f"; {more} to a {_heading(verdict)} if it goes on like this"
         case _ if not verdict["conversations"]:
             return ""
         case _:

@@ -97,6 +97,16 @@ def test_the_terminal_shows_raw_floor_and_excess(store, make):
     assert text.count("raw: the candidate") == 1
 
 
+def test_without_a_floor_the_table_has_no_column_for_one(store, make):
+    settle(store, make, control=())
+    text = shown(build_report(CONFIG, store, command="test", now=0.0))
+    part = text.partition("candidate, forced: without a noise floor")[2]
+    assert part.split()[:4] == ["raw", "95", "%", "n"]
+    line = next(line for line in part.splitlines() if line.startswith(" flips / 1,000 "))
+    assert re.fullmatch(r" flips / 1,000 +83\.3 +\[[0-9., ]+\] +120 *", line)
+    assert "against the noise floor" not in text
+
+
 def test_llama_cpps_statistics_are_printed_on_request(store, make):
     settle(store, make)
     report = build_report(CONFIG, store, command="test", now=0.0)

@@ -106,9 +106,11 @@ def test_what_could_not_be_compared_is_said_beside_what_is_the_same():
 
 
 def test_nothing_is_said_of_nothing():
-    assert opening(report()) == ["No shadow is configured, and none is recorded."]
+    assert opening(report()) == ["Nothing is recorded yet, and no configuration that names a shadow was given."]
     assert opening(report() | {"command": "report --since 10s"}) == ["Nothing is recorded of this time."]
     assert opening(report(shadow("f32", "candidate", {"free": free(0, 0)}))) == ["Nothing has been compared yet."]
+    idle = report(shadow("f32", "candidate", {"free": free(0, 0)})) | {"command": "report --since 10s"}
+    assert opening(idle) == ["Nothing of this time has been compared."]
     alone = ["No candidate has been compared yet.", "control answered 32 of 32 greedy requests as the primary did."]
     assert opening(report(QUIET)) == alone
     fresh = shadow("f32", "candidate", {"free": free(0, 0)})
@@ -140,6 +142,14 @@ def test_why_nothing_was_compared_is_one_line():
         "forced: 3 in flight, 2 shed (queue 2), 8 incomparable (not greedy (sampled) 7, client_gone 1)"
     )
     assert not_compared(QUIET) is None
+
+
+def test_who_could_tell_the_primarys_tokens_is_said_where_nobody_did():
+    unknown = free(0, 0, incomparable={"no_primary_tokens": 4})
+    assert not_compared(shadow("f32", "candidate", {"free": free(3, 4), "forced": unknown})) == (
+        "f32 (candidate): nothing compared in forced mode: 4 incomparable (no_primary_tokens 4). "
+        "A control, or primary.logprobs: inject or rescore, tells the primary's tokens (no_primary_tokens)"
+    )
 
 
 def test_names_are_inert():

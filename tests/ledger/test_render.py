@@ -132,6 +132,28 @@ def test_eighty_columns_are_enough(report):
     assert not re.search(r"\d[eE][-+]\d", text)
 
 
+def test_what_is_shown_of_a_part_of_the_time_says_so(report):
+    line = "shown: what was compared in the last 5m; the verdicts are of all time"
+    assert line not in shown(report)
+    assert line in shown(report | {"command": "report --since 5m"}).splitlines()
+
+
+def test_what_is_still_under_way_is_said(report):
+    assert "7 not sampled; 1 still being compared\n" in shown(report)
+    report["shadows"][1]["modes"]["forced"]["in_flight"] = 4
+    assert "7 not sampled; 4 still being compared\n" in shown(report)
+    for numbers in report["shadows"][1]["modes"].values():
+        numbers["in_flight"] = 0
+    assert "still being compared" not in shown(report)
+
+
+def test_a_sample_of_positions_is_explained_where_there_is_one(report):
+    note = "n of m tokens: the engine scores a sample of positions"
+    assert note not in shown(report)
+    report["shadows"][1]["modes"]["forced"]["positions"] = {"scored": 12, "of": 90}
+    assert note in shown(report)
+
+
 def test_a_shadow_with_nothing_compared_is_one_line(report):
     for numbers in report["shadows"][1]["modes"].values():
         numbers |= {"requests": 0, "compared": 0, "in_flight": 2, "incomparable": {"sampled": 7}, "shed": {}}
@@ -152,7 +174,9 @@ def test_an_empty_report_is_short_and_does_not_fail():
         "candidate: nothing compared: nothing is recorded",
         "floor (control): nothing compared: nothing is recorded",
     ]
-    assert "No shadow is configured" in shown(build_report(Config(), None, command="test", now=0.0))
+    assert "no configuration that names a shadow was given" in shown(
+        build_report(Config(), None, command="test", now=0.0)
+    )
 
 
 def test_hostile_names_are_inert(report):

@@ -132,7 +132,7 @@ def printed(report) -> str:
         (SCOPE, {"neither": 40}, ("candidate: KEEP WATCHING after 40 conversations; about ", " more to a PASS if it goes on like this. Evidence (natural logarithm; 4.61 decides): -", " that it is bad more often than the control by over 1 %, ", " that by less. None was bad.")),
         (SCOPE, {"worse": 3, "neither": 7}, ("candidate: KEEP WATCHING after 10 conversations; about ", " more to a FAIL if it goes on like this.")),
         (ALONE, {"worse": 1, "neither": 20}, (" more to a FAIL if it goes on like this. Evidence (natural logarithm; 4.61 decides): ", " that it is bad in over 1 % of conversations, -", " that in fewer. Bad in 1 (genuine_flip 1).")),
-        (SCOPE, {"neither": 30, "missing": 7}, ("candidate: KEEP WATCHING after 30 conversations; about ", " more to evidence enough for a PASS, but for what is missing. Evidence")),
+        (SCOPE, {"neither": 30, "missing": 7}, ("candidate: KEEP WATCHING after 30 conversations; no PASS while so many have no result (about ", " more that have one would be evidence enough). Evidence")),
         (SCOPE, {"missing": 7}, ("candidate: KEEP WATCHING after 0 conversations. 7 more have no result (shadow_error 7): ",)),
         (
             SCOPE,
