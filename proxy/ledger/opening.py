@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from proxy.compare.headline import REASONS
 from proxy.ledger.cells import Numbers, number, reasons, times, within
 from proxy.ledger.inert import inert
 
@@ -142,9 +143,10 @@ def _floor(name: str, free: Numbers, floor: Numbers) -> str:
     if "excess" not in rates:
         return f"{itself}."
     edges = rates.get("interval")
+    sized: Numbers = free.get("headline", {}).get("divergences_per_1000_tokens", {})
     said = (
-        f"{itself}. {name} parts {number(rates['raw'])} times per 1,000 tokens, the control {number(rates['floor'])} times: "
-        f"an excess of {number(rates['excess'])}{within(edges)}"
+        f"{itself}. {name} parts {number(rates['raw'])} times per 1,000 tokens{_of(sized, 'n')}, the control {number(rates['floor'])} times{_of(sized, 'floor_n')}: "
+        f"an excess of {number(rates['excess'])}{within(edges) or _no_interval(sized)}"
     )
     return said + (", an interval that includes 0." if edges is not None and edges[0] <= 0 <= edges[1] else ".")
 
@@ -171,8 +173,18 @@ def _scores(one: Numbers, control: Numbers | None) -> list[str]:
     edges = flips.get("interval")
     noise = ", an interval that includes 0" if edges is not None and edges[0] <= 0 <= edges[1] else ""
     return [
-        f"{said} Over the control's that is an excess of {number(flips['excess'])} flips per 1,000 positions{within(edges)}{noise}."
+        f"{said} Over the control's that is an excess of {number(flips['excess'])} flips per 1,000 positions{within(edges) or _no_interval(flips)}{noise}."
     ]
+
+
+def _of(one: Numbers, n: str) -> str:
+    return f" (n {one[n]:,})" if n in one else ""
+
+
+def _no_interval(one: Numbers) -> str:
+    """Say why the excess stands there without an interval, where that is known."""
+    reason = one.get("no_interval", {}).get("interval")
+    return f" (no interval: {REASONS.get(reason) or inert(reason, 40)})" if reason is not None else ""
 
 
 def _flips(forced: Numbers) -> str:
