@@ -77,7 +77,7 @@ def _problems(one: Seen) -> list[str]:
 def _capabilities(seen: list[Seen]) -> Table:
     table = Table(title="Engines", title_justify="left")
     for column in ("", *(f"{one.name} ({one.role})" if one.name != one.role else one.name for one in seen)):
-        table.add_column(Text(column), overflow="fold")
+        table.add_column(Text(column), overflow="fold", min_width=None if column else len("alternatives"))
     columns = [dict(_lines(one)) for one in seen]
     for label in max(columns, key=len):
         table.add_row(label, *(Text(column.get(label, "")) for column in columns))
@@ -89,7 +89,11 @@ def _lines(one: Seen) -> list[tuple[str, str]]:
     if known is None:
         return [("engine", "not usable"), ("level", Level.UNUSABLE.value)]
     seen, print_ = known.capabilities, known.footprint
-    forced = "unknown" if seen.self_noise is None else f"median {seen.self_noise_median:.1e}, max {seen.self_noise:.1e}"
+    forced = (
+        "unknown"
+        if seen.self_noise is None
+        else f"median {_nats(seen.self_noise_median)}, max {_nats(seen.self_noise)}"
+    )
     return [
         ("engine", f"{known.dialect} {print_.value('version')}".strip()),
         ("model", known.model),
@@ -116,7 +120,11 @@ def _noise(seen: SelfNoise | None) -> str:
     if seen.max is None or seen.median is None:
         return "another text" if seen.flips else "the same text"
     parted = f", another token at {seen.positions}" if seen.flips else ""
-    return f"median {seen.median:.1e}, max {seen.max:.1e}{parted}"
+    return f"median {_nats(seen.median)}, max {_nats(seen.max)}{parted} (n {seen.positions})"
+
+
+def _nats(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.1e}" if value else "0"
 
 
 def _yes(value: bool | None) -> str:

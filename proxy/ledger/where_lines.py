@@ -99,8 +99,10 @@ def _median(survival: Numbers) -> list[str]:
 def _after(median: Numbers) -> str:
     if (edges := median.get("interval")) is None:
         return f"{median['position']:,}"
-    low, high = ("more" if one is None else f"{one:,}" for one in edges)
-    return f"{median['position']:,} (95 %: {low} to {high})"
+    low, high = edges
+    if high is None:
+        return f"{median['position']:,}" + (f" (95 %: at least {low:,})" if low is not None else "")
+    return f"{median['position']:,} (95 %: {low:,} to {high:,})"
 
 
 def _slices(found: Sequence[Numbers], alpha: float | None) -> list[str]:

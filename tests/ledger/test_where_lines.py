@@ -68,7 +68,7 @@ def test_how_long_replies_stay_the_same():
         "median": {"candidate": {"position": 34, "interval": [30, None]}},
     }
     assert where_lines(shadow({"survival": survival})) == [
-        "half of its 400 replies have parted after 34 (95 %: 30 to more) tokens; of the control's 380 not half of them"
+        "half of its 400 replies have parted after 34 (95 %: at least 30) tokens; of the control's 380 not half of them"
     ]
     survival["median"]["control"] = {"position": 90}
     assert where_lines(shadow({"survival": survival}))[0].endswith("; of the control's 380 after 90")
