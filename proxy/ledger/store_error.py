@@ -18,6 +18,7 @@ REMEDIES = {
     "cannot_open": "it cannot be opened: check records.url, and that its directory exists and belongs to this user",
     "corrupt": "its content is damaged: the judge sets such a file aside and starts anew; restore it from a backup if need be",
     "newer": "it was written by a later version of parhelion: install that version, or point records.url to another file",
+    "older": "it was written by an earlier version of parhelion: `parhelion serve` brings it up to date when it starts",
     "missing": "there is none yet: start `parhelion serve` first, or correct records.url",
     "url": "records.url must look like sqlite:///relative.db or sqlite:////absolute/path.db",
     "failed": "SQLite refused; the reason is above",

@@ -83,7 +83,7 @@ def connect_or_set_aside(path: Path, *, create: bool, busy_seconds: float) -> sq
 
 
 def connect_read_only(path: Path, busy_seconds: float) -> sqlite3.Connection:
-    """Open for reading. Raises StoreError: missing, newer, or what SQLite says."""
+    """Open for reading. Raises StoreError: missing, older, newer, or what SQLite says."""
     if not path.exists():
         raise StoreError("missing", path)
     try:
@@ -96,7 +96,7 @@ def connect_read_only(path: Path, busy_seconds: float) -> sqlite3.Connection:
         if found > schema.VERSION:
             raise StoreError("newer", path)
         if found < schema.VERSION:  # the judge has yet to make its tables
-            raise StoreError("missing", path)
+            raise StoreError("older" if found else "missing", path)
     except sqlite3.Error as error:
         connection.close()
         raise translated(error, path) from None

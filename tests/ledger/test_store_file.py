@@ -148,6 +148,24 @@ def test_a_later_version_is_refused_and_left_alone(url):
         assert caught.value.reason == "newer"
 
 
+def test_a_file_of_an_earlier_version_is_read_once_it_was_opened_for_writing(tmp_path):
+    url = f"sqlite:///{tmp_path / 'x.db'}"
+    connection = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
+    connection.execute("CREATE TABLE schema_version (version INTEGER NOT NULL)")
+    connection.execute("INSERT INTO schema_version VALUES (2)")
+    for step in schema.MIGRATIONS[:2]:
+        for statement in step:
+            connection.execute(statement)
+    connection.execute("INSERT INTO counts VALUES ('t0', 's', 'free', 'compared', '', 7)")
+    connection.close()
+    with pytest.raises(StoreError) as caught:
+        Store.open_read_only(url)
+    assert caught.value.reason == "older"
+    Store.open(url).close()
+    with Store.open_read_only(url) as store:
+        assert (sum(store.counts().values()), store.tallies()) == (7, {})
+
+
 def test_a_migration_that_is_killed_is_run_again(tmp_path, monkeypatch):
     connection = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
     assert schema.migrate(connection) == 0
