@@ -231,7 +231,16 @@ class _Line(asyncio.Protocol):
             self._transport.resume_reading()
 
     def hang_up(self) -> None:
-        """The judge is stopping."""
+        """The judge is stopping.
+
+        What came while its sender was being greeted is taken before: once we have hung up, the sender takes back and sheds what was not acknowledged,
+        and what is kept as well would count twice.
+        """
+        held, self._held = self._held, ([], [])
+        if held[0] and self._receipt is not None and not self._given_up:
+            self._put(*held)
+        if self._greeting is not None and not self._greeting.done():
+            self._given_up = True
         if self._transport is not None:
             self._transport.close()
 

@@ -263,6 +263,31 @@ def test_who_hangs_up_is_accounted_for_after_all_it_sent_has_come_in(tmp_path: P
     asyncio.run(run())
 
 
+def test_who_stops_takes_what_came_during_a_greeting_before_hanging_up_and_nothing_after(tmp_path: Path) -> None:
+    async def run() -> None:
+        ledger = Ledger()
+        ledger.go_on.clear()
+        intake = intake_for(tmp_path, ledger)
+        server = await intake.listen(tmp_path / "judge.sock")
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "judge.sock"))
+        writer.writelines(encode_frame(frame) for frame in (Hello("t0", 0), exchange(1), exchange(2)))
+        await until(lambda: ledger.calls)
+        await asyncio.sleep(0.05)  # for both to lie there
+        intake.close()
+        assert await reader.read() == b""  # now its sender takes back what is not acknowledged
+        counters = Counters.attach(tmp_path / "t0.bin")
+        assert (ledger.taken, counters[Slot.ACKNOWLEDGED]) == (["x1", "x2"], 2)
+        ledger.go_on.set()
+        await asyncio.sleep(0.05)
+        assert (ledger.taken, counters[Slot.ACKNOWLEDGED], len(intake)) == (["x1", "x2"], 2, 2)
+        counters.close()
+        await close(writer)
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(run())
+
+
 def test_a_stranger_on_the_socket_is_hung_up_on(tmp_path: Path) -> None:
     async def run() -> None:
         intake = intake_for(tmp_path, Ledger())
