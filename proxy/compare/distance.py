@@ -115,7 +115,7 @@ def lower_bounds(pairs: list[tuple[float, float]]) -> tuple[float, float]:
 
     The rest of the vocabulary is one further bucket. Merging outcomes never increases an f-divergence (data-processing
     inequality), so both are bounds: the KL to 1e-6 nat on the float32 values of real engines (``kl_bound``), the total variation to
-    ``NORMALISER_ERROR``. Real lists may sum to more than 1: while either rest is below 1e-6 the
+    ``NORMALISER_ERROR`` for each of the two rows that is shifted. Real lists may sum to more than 1: while either rest is below 1e-6 the
     smallest member joins it, which is a coarser partition and so still a bound; nothing is left: 0. Never renormalised.
     """
     # Nothing is likelier than certain: a value above 0 is rounding, or no logprob at all.
