@@ -219,7 +219,8 @@ def _harmful(name: str, comparison: Comparison) -> bool:
 def trial(candidate: Arm, control: Arm | None = None) -> Trial | None:
     """Put both arms' sights of one exchange together; None when it says nothing of the candidate. ``control`` None: there is no control arm.
 
-    Tokens are judged by forced mode where it tells anything, else by free mode; findings by every mode that both arms ran.
+    A genuine flip is bad in whichever mode it shows, and so are findings, of the modes that both arms ran; that nothing can be told of the tokens is said by
+    forced mode where it tells anything, else by free mode.
     """
     arms = (candidate,) if control is None else (candidate, control)
     if candidate and all(arm.keys() == candidate.keys() and all(one is _GOOD for one in arm.values()) for arm in arms):
@@ -284,7 +285,8 @@ def _of_arm(arm: Arm, modes: list[Mode], by: Mode | None) -> tuple[Told, str]:
     found = min(named, key=place) if named else ""
     if found and LAYER_OF.get(found) in _BEFORE_TOKENS:
         return Told.BAD, found
-    if by is not None and arm[by].tokens is Told.BAD:
+    # Scoring runs other kernels than generating: a fault of the one does not show in the other.
+    if any(arm[mode].tokens is Told.BAD for mode in modes):
         return Told.BAD, GENUINE_FLIP
     if found:
         return Told.BAD, found

@@ -88,7 +88,9 @@ def test_bounds_never_exceed_the_truth(make, data, top_p, top_q, exact, shifted)
     true_kl = math.fsum(math.exp(a) * (a - b) for a, b in zip(p, q, strict=True))
     true_tv = 0.5 * math.fsum(abs(math.exp(a) - math.exp(b)) for a, b in zip(p, q, strict=True))
     assert 0.0 <= kl <= true_kl + 1e-6
-    assert 0.0 <= tv <= true_tv + 1e-6 + abs(a) + abs(b)  # a row shifted by a moves its listed mass by a, and its rest as much the other way
+    assert (
+        0.0 <= tv <= true_tv + 1e-6 + abs(a) + abs(b)
+    )  # a row shifted by a moves its listed mass by a, and its rest as much the other way
 
 
 @given(st.lists(st.floats(-60.0, 0.0), min_size=1, max_size=20))

@@ -192,7 +192,8 @@ def test_every_other_shed_is_missing(reason: str) -> None:
         ({FREE: GOOD}, {FREE: BAD}, Trial(Result.BETTER, "", "genuine_flip")),
         ({FREE: BAD}, {FREE: BAD}, Trial(Result.BOTH, "genuine_flip", "genuine_flip")),
         ({FORCED: BAD, FREE: GOOD}, {FORCED: GOOD, FREE: GOOD}, Trial(Result.WORSE, "genuine_flip")),
-        ({FORCED: GOOD, FREE: BAD}, {FORCED: GOOD, FREE: BAD}, Trial(Result.NEITHER)),  # forced where available
+        ({FORCED: GOOD, FREE: BAD}, {FORCED: GOOD, FREE: GOOD}, Trial(Result.WORSE, "genuine_flip")),  # a fault of decoding
+        ({FORCED: GOOD, FREE: BAD}, {FORCED: GOOD, FREE: BAD}, Trial(Result.BOTH, "genuine_flip", "genuine_flip")),
         ({FORCED: BAD, FREE: GOOD}, {FREE: GOOD}, Trial(Result.NEITHER)),  # the same mode of both
         ({FORCED: GOOD, FREE: SAMPLED}, {FORCED: BAD, FREE: SAMPLED}, Trial(Result.BETTER, "", "genuine_flip")),
         ({FREE: SAMPLED}, {FREE: SAMPLED}, None),

@@ -72,3 +72,13 @@ def test_replicas_with_stores_of_their_own_add_up_to_what_one_would_have_said() 
     assert together.excess == tuple(whole["excess_interval"])
     for test in ("fail", "pass", "worse_than_control"):
         assert getattr(together, f"log_e_{test}") == whole[f"log_e_{test}"]
+
+
+def test_a_wrong_token_that_only_generating_makes_is_bad_though_scoring_is_right() -> None:
+    bodies = [body(f"Question {number}, about halos.") for number in range(4)]
+    found = whole_judge(REPLIES, {"candidate": script("wrong_token: 7"), "control": REPLIES}, bodies)
+    verdict = found.shadow("candidate")["verdict"]
+    assert verdict["tally"] == {"worse": 4, "better": 0, "both": 0, "neither": 0, "missing": 0}
+    assert not any(
+        flip for one in found.of("candidate", Mode.FORCED) for choice in one.choices for flip in choice.flips
+    )

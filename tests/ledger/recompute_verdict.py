@@ -76,7 +76,7 @@ def of_pair(arms):
         found = min(filter(None, map(finding, arm.values())), key=USERS_NOTICE.get, default="")
         if found and USERS_NOTICE[found] <= USERS_NOTICE["sampling_defaults"]:
             states.append(("bad", found))
-        elif said[by] == "bad":
+        elif any(said[mode] == "bad" for mode in modes):
             states.append(("bad", "genuine_flip"))
         elif found:
             states.append(("bad", found))
