@@ -2,7 +2,7 @@
 
 House rules. Pure and total: whatever a row holds, the result is a token, with ``None`` for what cannot be trusted. The sentinels are
 the engines' own: -9999.0 (OpenAI, vLLM and TensorRT-LLM: "not among the alternatives"), float32's lowest value (llama.cpp and SGLang: probability
-zero), NaN, infinities and null. Logprobs are in nats.
+zero), NaN, infinities and null. What lies below the first is one of them, too: engines mask with -65504, -1e5, -1e9 or -1e30. Logprobs are in nats.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ ROW_TEXT = "_text"
 _LITERAL = re.compile(r"bytes:((?:\\x[0-9a-f]{2})+)")
 
 _NOT_LISTED = -9999.0
-_LOWEST = -3e38
 #: The largest 32-bit float. No value of an embedding or score is beyond it.
 HIGHEST = float.fromhex("0x1.fffffep+127")
 #: No logit is as high as this (the largest seen are below 100), and its exponential is still a float. Values above 0 up to here are kept: float32
 #: logprobs exceed 0 by some 1e-6, and raw logits (vLLM's ``--logprobs-mode raw_logits``) must stay to be recognised as such by the probe; their gaps
 #: are those of logprobs.
 _HIGHEST = 500.0
-#: A usual logprob is above the one and at most the other.
+#: A logprob is above the one and at most the other.
 LISTED = (_NOT_LISTED, _HIGHEST)
 _REPLACEMENT = b"\xef\xbf\xbd"
 _WRITTEN = frozenset({LABEL[:6], "bytes:"})  # how texts begin that are no texts
@@ -43,16 +42,16 @@ _LOGPROB = attrgetter("logprob")
 
 
 def number(value: Any) -> float | None:
-    """Return a logprob in nats, None for null, NaN, an infinity, a sentinel or what is too high even for a logit."""
+    """Return a logprob in nats, None for null, NaN, an infinity, a sentinel or what is below it, or what is too high even for a logit."""
     if type(value) is float:  # nearly always: the bounds leave NaN and infinities out
-        return value if _LOWEST < value <= _HIGHEST and value != _NOT_LISTED else None
+        return value if _NOT_LISTED < value <= _HIGHEST else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
         logprob = float(value)
     except OverflowError:
         return None
-    if not math.isfinite(logprob) or logprob == _NOT_LISTED or not _LOWEST < logprob <= _HIGHEST:
+    if not math.isfinite(logprob) or not _NOT_LISTED < logprob <= _HIGHEST:
         return None
     return logprob
 
@@ -228,7 +227,7 @@ def _alternatives(
         if not isinstance(entry, dict):
             continue
         logprob = entry.get("logprob")
-        if type(logprob) is not float or not _LOWEST < logprob <= _HIGHEST or logprob == _NOT_LISTED:
+        if type(logprob) is not float or not _NOT_LISTED < logprob <= _HIGHEST:
             logprob = number(logprob)
             if logprob is None:
                 continue
