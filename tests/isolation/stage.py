@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -165,9 +165,14 @@ def _state_of(proxy: ProxyProcess) -> str:
 
 def _files(pid: int) -> list[str]:
     try:
-        return [str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir()]
+        there = list(Path(f"/proc/{pid}/fd").iterdir())
     except OSError:
         return []
+    found: list[str] = []
+    for one in there:
+        with suppress(OSError):  # closed since: it is one less, and not none
+            found.append(str(one.readlink()))
+    return found
 
 
 def descriptors(pid: int) -> int:
