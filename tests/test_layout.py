@@ -59,6 +59,7 @@ def test_every_folder_has_a_readme() -> None:
         "grafana",
         "proxy/compare",
         "proxy/ledger",
+        "proxy/ledger/pages",
         "proxy/traffic",
         "proxy/judge",
     ):

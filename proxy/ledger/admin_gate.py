@@ -6,12 +6,11 @@ offers of another protocol. What is refused here is refused with a constant and 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Protocol, runtime_checkable
 
 from aiohttp import HttpVersion10, HttpVersion11, web
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+from proxy.ledger.endpoint import Handler
 
 
 @runtime_checkable

@@ -1,0 +1,24 @@
+"""The table of all pages: one line each; the router, the guard and the navigation are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from proxy.ledger.endpoint import Endpoint, Guard
+from proxy.ledger.pages.addresses import addresses
+from proxy.ledger.pages.assets import static
+from proxy.ledger.pages.entrance import enter, leave, login
+from proxy.ledger.pages.mirror import turn
+from proxy.ledger.pages.overview import overview
+
+
+def pages() -> Iterable[Endpoint]:
+    """Return the table of all pages."""
+    html, get, post = "text/html", "GET", "POST"
+    yield Endpoint(get, "/static/{name}", static, "Style, scripts and pictures", guard=Guard.OPEN, media="*/*")
+    yield Endpoint(get, "/login", login, "Sign in with the token", guard=Guard.DOOR, media=html)
+    yield Endpoint(post, "/login", enter, "Sign in with the token", guard=Guard.DOOR, media=html)
+    yield Endpoint(post, "/logout", leave, "Sign out", guard=Guard.DOOR, media=html)
+    yield Endpoint(post, "/mirror", turn, "Turn the kill switch", guard=Guard.CHANGE, media=html)
+    yield Endpoint(get, "/api", addresses, "What this port answers", "index", media=html)
+    yield Endpoint(get, "/", overview, "Overview", "index", media=html)
