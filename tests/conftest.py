@@ -11,7 +11,7 @@ import pytest
 hypothesis.settings.register_profile("shared", deadline=None)
 hypothesis.settings.load_profile("shared")
 
-pytest_plugins = ["tests.engine_fixtures", "tests.figures", "tests.seeds"]
+pytest_plugins = ["tests.engine_fixtures", "tests.figures", "tests.seeds", "tests.browser"]
 
 #: Tests with real engines run in one process, so that each engine is started once; every other module goes where there is room.
 ENGINES = (

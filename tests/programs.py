@@ -153,6 +153,8 @@ ALL: dict[str, Callable[[], Path]] = {
     "strace": lambda: debian("strace", "strace"),
     "curl": lambda: debian("curl", "curl"),
     "node": lambda: debian("nodejs", "node"),
+    "chromium": lambda: debian("chromium", "chromium"),
+    "axe": lambda: node("axe", "axe-core@4.10.3"),
     "openai-python": lambda: environment("openai-python", "openai==3.57.0"),
     "openai-node": lambda: node(
         "openai-node", "openai@6.30.1"

@@ -1,0 +1,69 @@
+"""The frame of all pages, in a real browser: what it lets run, how it reads without a mouse, in the dark, on a phone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser import accessible, tab_order
+
+pytestmark = pytest.mark.browser
+PAGES = ("/", "/api", "/login", "/nothing")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("phone", [False, True])
+def test_every_page_is_accessible(browse, site, scheme, phone):
+    async def look(page):
+        for path in PAGES:
+            await page.goto(site + path)
+            await accessible(page)
+
+    browse(look, phone=phone, color_scheme=scheme, expected=("404 (Not Found)",))
+
+
+def test_the_keyboard_reaches_everything_in_order(browse, site):
+    async def look(page):
+        await page.goto(site + "/")
+        stops = await tab_order(page)
+        assert stops[:3] == ["Skip to the content", "Parhelion", "Overview"]
+        assert stops[-1] == "Addresses and API"
+
+    browse(look)
+
+
+def test_the_theme_is_kept(browse, site):
+    async def look(page):
+        await page.goto(site + "/")
+        light = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+        for word in ("light", "dark"):
+            await page.click("#theme")
+            assert await page.inner_text("#theme") == f"Theme: {word}"
+        await page.goto(site + "/api")
+        assert await page.inner_text("#theme") == "Theme: dark"
+        assert await page.evaluate("getComputedStyle(document.body).backgroundColor") != light
+
+    browse(look, color_scheme="light")
+
+
+def test_nothing_inline_runs_or_styles(browse, site):
+    async def look(page):
+        await page.goto(site + "/")
+        await page.evaluate(
+            """() => { document.body.insertAdjacentHTML('beforeend',
+                 '<p id="mark" style="position: fixed">x</p><img src=x onerror="window.ran = 1">');
+                 const script = document.createElement('script'); script.textContent = 'window.ran = 1'; document.body.append(script) }"""
+        )
+        assert await page.evaluate("window.ran") is None
+        assert await page.evaluate("getComputedStyle(document.getElementById('mark')).position") == "static"
+
+    refused = ("Content Security Policy", "404 (Not Found)")
+    browse(look, expected=refused)
+
+
+def test_without_javascript_a_page_is_whole(browse, site):
+    async def look(page):
+        await page.goto(site + "/")
+        assert await page.inner_text("h1") == "Overview"
+        assert not await page.is_visible("#theme")
+
+    browse(look, java_script_enabled=False)
