@@ -12,8 +12,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from proxy.compare.comparison import Comparison
 from proxy.ledger.export import derived
-from proxy.ledger.query import Filter
+from proxy.ledger.query import Filter, gravest_flip
 from proxy.ledger.record import Record
 from proxy.ledger.store import Store
 
@@ -28,7 +29,7 @@ _WORDS = {
     "exchange": "exchange",
     "after": "after",
 }
-_KNOWN = frozenset({*_WORDS, "since", "until", "limit", "order"})
+_KNOWN = frozenset({*_WORDS, "since", "until", "limit", "order", "differing"})
 _MOST = 1000
 _DEFAULT = 100
 
@@ -50,6 +51,10 @@ def wanted(query: Sequence[tuple[str, str]]) -> Filter:
             fields[name] = moment(name, value)
         elif name == "limit":
             fields[name] = _limit(value)
+        elif name == "differing":
+            if value not in {"yes", "no"}:
+                raise QueryError("differing: give yes or no")
+            fields[name] = value == "yes"
         elif name == "order":
             if value not in {"newest", "oldest"}:
                 raise QueryError("order: give newest or oldest")
@@ -102,6 +107,7 @@ def brief(record: Record) -> dict[str, Any]:
         "id": record.id,
         "time": record.time,
         "exchange": record.exchange,
+        "conversation": record.conversation,
         "model": record.model,
         "endpoint": record.endpoint,
         "shadow": record.shadow,
@@ -114,7 +120,19 @@ def brief(record: Record) -> dict[str, Any]:
         "first_divergence": None
         if first is None
         else {"index": first.index, "class": first.kind.value, "gap": first.gap},
+        "difference": _difference(comparison),
     }
+
+
+def _difference(comparison: Comparison) -> dict[str, Any] | None:
+    """Return the first of the gravest differences, of whichever mode; None without any."""
+    if (found := gravest_flip(comparison)) is None:
+        return None
+    choice, flip = found
+    tokens = {
+        arm: {"id": one.id, "text": one.text} for arm, one in (("primary", flip.primary), ("shadow", flip.shadow))
+    }
+    return {"choice": choice, "index": flip.index, "class": flip.kind.value, "gap": flip.gap, **tokens}
 
 
 def _limit(value: str) -> int:

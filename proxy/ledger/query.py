@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from proxy.compare.comparison import Comparison, FlipClass
+from proxy.compare.comparison import Comparison, Flip, FlipClass
 from proxy.ledger.bounds import MODEL, short
 from proxy.ledger.record import Record
 
@@ -21,7 +21,7 @@ class Filter(Struct, frozen=True, kw_only=True):
     """Which records: every field that is set must fit.
 
     ``since`` (inclusive) and ``until`` (exclusive) are Unix seconds; ``difference`` is a class of ``FlipClass`` (the gravest of the
-    record); ``after`` is the id of the last record already had, in the order asked for (oldest first, or ``newest_first``).
+    record), ``differing`` those with one, or whose texts alone differ; ``after`` is the id of the last record already had, in the order asked for (oldest first, or ``newest_first``).
     """
 
     since: float | None = None
@@ -32,6 +32,7 @@ class Filter(Struct, frozen=True, kw_only=True):
     endpoint: str | None = None
     outcome: str | None = None
     difference: str | None = None
+    differing: bool = False
     finding: str | None = None
     exchange: str | None = None
     limit: Annotated[int, Meta(ge=1)] | None = None
@@ -39,6 +40,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     newest_first: bool = False
 
 
+#: Word for word the condition of any index that is to be used for it.
+DIFFERING = "(class <> '' OR outcome = 'diverged')"
 _EQUALS = {
     "shadow": "shadow",
     "mode": "mode",
@@ -59,6 +62,8 @@ def where(wanted: Filter) -> tuple[str, list[object]]:
         if value is not None:
             terms.append(f"{column} = ?")
             values.append(short(value, MODEL) if field == "model" else value)
+    if wanted.differing:
+        terms.append(DIFFERING)
     if wanted.since is not None:
         terms.append("time >= ?")
         values.append(wanted.since)
@@ -75,6 +80,18 @@ def gravest(comparison: Comparison) -> FlipClass | None:
     """Find the gravest class among a comparison's differences: its first difference (``free``), its flips (``forced``); None without any."""
     kinds = {flip.kind for choice in comparison.choices for flip in (choice.first, *choice.flips) if flip is not None}
     return next((kind for kind in GRAVITY if kind in kinds), None)
+
+
+def gravest_flip(comparison: Comparison) -> tuple[int, Flip] | None:
+    """Find the first of the gravest differences; return its choice's index and itself."""
+    kind = gravest(comparison)
+    found = (
+        (choice.index, flip)
+        for choice in comparison.choices
+        for flip in (choice.first, *choice.flips)
+        if flip is not None
+    )
+    return next(((index, flip) for index, flip in found if flip.kind is kind), None)
 
 
 def columns(record: Record) -> tuple[object, ...]:

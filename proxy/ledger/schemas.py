@@ -50,12 +50,14 @@ FILTER = (
     Parameter("endpoint", "the route class", _TEXT),
     Parameter("outcome", "how it ended", _OUTCOME),
     Parameter("class", "the gravest difference", _CLASS),
+    Parameter("differing", "only those that differ", {"type": "string", "enum": ["yes", "no"], "default": "no"}),
     Parameter("finding", "one that was found", _TEXT),
     Parameter("exchange", "the client's request: one record for each shadow and mode", _TEXT),
     Parameter("order", "newest first unless oldest", {"type": "string", "enum": ["newest", "oldest"]}),
     Parameter("limit", "how many", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
     Parameter("after", "go on behind this record: `next` of the list before", _TEXT),
 )
+_TOKEN = _object({"id": _or_null("integer"), "text": _or_null("string")})
 _BRIEF = _object(
     {
         "id": _TEXT,
@@ -78,7 +80,18 @@ _BRIEF = _object(
                 _object({"index": _COUNT, "class": _CLASS, "gap": _or_null("number")}),
             ]
         },
-    }
+    },
+    conversation=_TEXT,
+    difference={
+        "oneOf": [
+            {"type": "null"},
+            _object(
+                {"choice": _COUNT, "index": _COUNT, "class": _CLASS, "gap": _or_null("number")},
+                primary=_TOKEN,
+                shadow=_TOKEN,
+            ),
+        ]
+    },
 )
 LISTING = _object({"records": {"type": "array", "items": _BRIEF}, "next": _or_null("string")})
 _TIMING = _object({}, first_token=_or_null("number"), end=_or_null("number"), gaps={"type": "array", "items": _NUMBER})

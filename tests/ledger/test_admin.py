@@ -129,7 +129,15 @@ def test_records_are_paged_newest_first(lived):
     assert [record["id"] for record in page["records"]] == ["00000002", "00000001"]
     assert page["records"][0]["class"] == "genuine"
     assert page["records"][0]["first_divergence"] == {"index": 3, "class": "genuine", "gap": None}
+    assert page["records"][0]["difference"]["index"] == 3
+    assert page["records"][0]["difference"]["class"] == "genuine"
     assert page["next"] == "00000001"
+    _, differing = parsed(lived, "/api/v1/records?differing=yes")
+    assert [(one["id"], one["class"]) for one in differing["records"]] == [
+        ("00000002", "genuine"),
+        ("00000001", "near_tie"),
+    ]
+    assert parsed(lived, "/api/v1/records?differing=perhaps")[0] == 400
     _, page = parsed(lived, f"/api/v1/records?limit=2&after={page['next']}")
     assert [record["id"] for record in page["records"]] == ["00000000"]
     assert page["next"] is None
