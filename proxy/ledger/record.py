@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.compare.comparison import Comparison
+from proxy.ledger.detail import Detail
 from proxy.ledger.tallies import Counted, lost
 
 SCHEMA = 1
@@ -80,7 +81,7 @@ class Settlement(Struct, frozen=True):
 
     ``outcome``: ``compared``, ``incomparable`` or ``shed`` with its ``reason``; or ``sampled`` / ``not_sampled`` (shadow and mode
     empty) where a rule that needs the body was settled by the judge; or ``settled``, once for the exchange as a whole; or "", which is not counted and only brings ``trials``. ``record``
-    goes into the store in the same transaction as the count, and so do ``spooled``, the number under which the exchange is kept on disk, and ``trials``, what it
+    and ``detail``, what it is shown with, go into the store in the same transaction as the count, and so do ``spooled``, the number under which the exchange is kept on disk, and ``trials``, what it
     says towards the verdicts.
     """
 
@@ -92,6 +93,7 @@ class Settlement(Struct, frozen=True):
     record: Record | None = None
     spooled: int | None = None
     trials: tuple[Counted, ...] = ()
+    detail: Detail | None = None
 
 
 def shed_of(batch: Sequence[Settlement], why: str = "store") -> list[Settlement]:
