@@ -172,3 +172,16 @@ MIRROR = _object(
     survives_restart=_FLAG,
 )
 CHANGE = _object({"enabled": _FLAG}, shadow=_or_null("string")) | {"additionalProperties": False}
+_ANSWER = _object({"tone": _TEXT, "word": _TEXT})
+OVERVIEW = _object(
+    {
+        "schema": {"const": "parhelion.overview/1"},
+        "shadows": {"type": "array", "items": _object({"name": _TEXT, "role": _ROLE})},
+        "store_error": _TEXT,
+        "primary": _ANSWER,
+        "agreement": _ANSWER,
+        "mirror": _ANSWER,
+        "events": {"type": "array", "items": _object({"time": _NUMBER, "kind": _TEXT, "said": _TEXT})},
+        "switch": {"oneOf": [{"type": "null"}, MIRROR]},
+    }
+)

@@ -348,7 +348,7 @@ def _events(store: Store) -> None:
 def _counters(state: Path, exchanges: int) -> None:
     counters = Counters.create(state / "counters" / "i1.bin")
     received = exchanges * 20
-    sampled = exchanges + 8
+    sampled = exchanges + 4
     counters.add(Slot.RECEIVED, received)
     counters.add(Slot.SAMPLED, sampled)
     counters.add(Slot.NOT_SAMPLED, received - sampled)

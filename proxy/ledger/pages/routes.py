@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from proxy.ledger import schemas
 from proxy.ledger.endpoint import Endpoint, Guard
 from proxy.ledger.pages.addresses import addresses
 from proxy.ledger.pages.assets import static
 from proxy.ledger.pages.entrance import enter, leave, login
 from proxy.ledger.pages.mirror import turn
-from proxy.ledger.pages.overview import overview
+from proxy.ledger.pages.overview import overview, overview_json
 
 
 def pages() -> Iterable[Endpoint]:
@@ -22,3 +23,6 @@ def pages() -> Iterable[Endpoint]:
     yield Endpoint(post, "/mirror", turn, "Turn the kill switch", guard=Guard.CHANGE, media=html)
     yield Endpoint(get, "/api", addresses, "What this port answers", "index", media=html)
     yield Endpoint(get, "/", overview, "Overview", "index", media=html)
+    yield Endpoint(
+        get, "/api/v1/overview", overview_json, "What the first page shows", "index", answer=schemas.OVERVIEW
+    )
