@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from proxy.ledger import exposition
 from proxy.ledger.pages.assets import asset
+from proxy.ledger.pages.token_text import token
 from proxy.ledger.pages.visible import FILTERS, printed
 from proxy.ledger.site import SITE
 
@@ -51,7 +52,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= FILTERS
+    made.filters |= FILTERS | {"token": token}
     made.globals |= {"asset": asset}
     return made
 

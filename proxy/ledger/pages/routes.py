@@ -8,6 +8,7 @@ from proxy.ledger import schemas
 from proxy.ledger.endpoint import Endpoint, Guard
 from proxy.ledger.pages.addresses import addresses
 from proxy.ledger.pages.assets import static
+from proxy.ledger.pages.divergences import divergences
 from proxy.ledger.pages.entrance import enter, leave, login
 from proxy.ledger.pages.mirror import turn
 from proxy.ledger.pages.overview import overview, overview_json
@@ -26,3 +27,4 @@ def pages() -> Iterable[Endpoint]:
     yield Endpoint(
         get, "/api/v1/overview", overview_json, "What the first page shows", "index", answer=schemas.OVERVIEW
     )
+    yield Endpoint(get, "/divergences", divergences, "The list of divergences", "records", media=html)

@@ -16,6 +16,8 @@ from markupsafe import Markup
 NOTHING = "–"
 #: Control, format (bidirectional marks, joiners), surrogate, private use, unassigned, line and paragraph separators.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+#: Marks that are drawn onto the character before them: more than so many of them reach into other lines.
+_ADDED, _STACKED = frozenset({"Mn", "Me"}), 4
 _PLAIN = re.compile(r"[\n\x20-\x7e]*")  # what nearly every text is made of
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -24,7 +26,11 @@ def visible(text: str) -> str:
     """Return the text with everything unseen written out: C0 as its picture (``␛``), the rest as ``‹U+202E›``."""
     if _PLAIN.fullmatch(text):
         return text
-    return "".join(_seen(character) for character in text)
+    shown, run = [], 0
+    for character in text:
+        run = run + 1 if unicodedata.category(character) in _ADDED else 0
+        shown.append(_seen(character) if run <= _STACKED else f"‹U+{ord(character):04X}›")
+    return "".join(shown)
 
 
 def _seen(character: str) -> str:

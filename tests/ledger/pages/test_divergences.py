@@ -1,0 +1,132 @@
+"""The list of divergences: what the address asks for, paging both ways, keys, and what is said where there is nothing."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+
+import pytest
+
+from proxy.ledger.listing import QueryError, brief
+from proxy.ledger.pages.divergences import ROWS, address, asked, found, view
+from proxy.ledger.store import Store
+from tests.browser import accessible
+from tests.ledger.filled import CANDIDATE, HOSTILE
+
+
+def test_what_is_empty_was_not_asked_for():
+    sought = asked([("show", ""), ("class", "genuine"), ("model", " "), ("since", "")])
+    assert sought.filter.difference == "genuine"
+    assert sought.filter.differing
+    assert sought.filter.model is None
+    assert sought.fields == {"class": "genuine"}
+    assert address(sought.fields, after="a&b") == "/divergences?class=genuine&after=a%26b"
+
+
+@pytest.mark.parametrize(
+    "query", [[("show", "some")], [("since", "soon")], [("colour", "red")], [("after", "a"), ("before", "b")]]
+)
+def test_what_is_not_understood_is_refused(query):
+    with pytest.raises(QueryError):
+        asked(query)
+
+
+def test_pages_go_on_in_both_directions_and_leave_nothing_out(filled):
+    with Store.open_read_only(filled.config.records.url) as store:
+        every = [one.id for one in store.records() if one.comparison.outcome != "incomparable"][::-1]
+        query, seen, pages = [("show", "all")], [], []
+        while True:
+            page = found(store, asked(query))
+            pages.append([one["id"] for one in page.rows])
+            seen += pages[-1]
+            if not page.older:
+                break
+            query = [("show", "all"), ("after", seen[-1])]
+        assert len(pages) > 3
+        assert page.newer
+        assert [one for one in seen if one in set(every)] == every
+        for at in range(len(pages) - 1, 0, -1):
+            back = found(store, asked([("show", "all"), ("before", pages[at][0])]))
+            assert [one["id"] for one in back.rows] == pages[at - 1]
+            assert back.newer == (at > 1)
+            assert back.older
+
+
+def test_few_newer_ones_are_the_beginning(filled):
+    with Store.open_read_only(filled.config.records.url) as store:
+        whole = found(store, asked([("show", "all")]))
+        part = found(store, asked([("show", "all"), ("before", whole.rows[3]["id"])]))
+        assert part.rows == whole.rows
+        assert not part.newer
+        assert len(whole.rows) == ROWS
+        assert found(store, asked([("after", "gone")])).gone
+
+
+def test_the_rows_are_those_of_the_api(filled):
+    with Store.open_read_only(filled.config.records.url) as store:
+        sought = asked([("class", "genuine"), ("shadow", CANDIDATE)])
+        page = found(store, sought)
+        shown = view(sought, page, filled.config)
+        assert shown["rows"]
+        for row in shown["rows"]:
+            record = store.record(row["id"])
+            assert record is not None
+            assert row == brief(record) | {"href": f"/divergences/{record.id}"}
+        assert shown["api"] == f"/api/v1/records?class=genuine&shadow={CANDIDATE}&differing=yes"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("scheme", "phone"), [("light", False), ("dark", True)])
+def test_the_page_is_accessible(browse, site, scheme, phone):
+    async def look(page):
+        for query in ("", "?class=exact_tie", "?model=none", "?show=incomparable", "?after=gone"):
+            await page.goto(f"{site}/divergences{query}")
+            await accessible(page)
+
+    browse(look, phone=phone, color_scheme=scheme)
+
+
+@pytest.mark.browser
+def test_filter_and_keys(browse, site):
+    async def look(page):
+        await page.goto(f"{site}/divergences")
+        await page.select_option("#f-class", "near_tie")
+        await page.click("text=Apply")
+        assert "class=near_tie" in page.url
+        assert (
+            await page.locator("tr[data-row] .kind").all_inner_texts()
+            == ["near tie"] * await page.locator("tr[data-row]").count()
+        )
+        links = page.locator("tr[data-row] th a")
+        await page.keyboard.press("j")
+        await page.keyboard.press("j")
+        assert await page.evaluate("document.activeElement.getAttribute('href')") == await links.nth(1).get_attribute(
+            "href"
+        )
+        await page.keyboard.press("k")
+        target = await links.nth(0).get_attribute("href")
+        await page.focus("#f-model")
+        await page.keyboard.type("jk")
+        assert await page.input_value("#f-model") == "jk"
+        await links.nth(0).focus()
+        assert await page.evaluate("document.activeElement.getAttribute('href')") == target
+
+    browse(look)
+
+
+@pytest.mark.browser
+def test_texts_of_models_are_inert_in_the_list(browse, site):
+    async def look(page):
+        await page.goto(f"{site}/divergences")
+        assert await page.locator(f"a[href='/divergences/{HOSTILE}']").count() == 1
+        assert "‹U+202E›" in await page.inner_text("main")
+        assert await page.locator("main script, main img, main svg").count() == 0
+
+    browse(look)
+
+
+def test_a_page_stays_small_whatever_tokens_are(site):
+    with urllib.request.urlopen(f"{site}/divergences") as answer:
+        assert len(answer.read()) < 300_000
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        urllib.request.urlopen(f"{site}/divergences?colour=red")
