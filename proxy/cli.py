@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from proxy.app.engine_commands import engine
+from proxy.app.rollouts_command import rollouts
 from proxy.config import Config
 from proxy.config_file import ConfigError
 from proxy.config_load import load
@@ -35,6 +36,7 @@ app = App(
     help_format="plaintext",
 )
 app.command(engine)
+app.command(rollouts)
 
 File = Annotated[Path | None, Parameter(name=["--config", "-c"])]
 Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]

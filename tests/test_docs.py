@@ -21,7 +21,7 @@ from proxy.ledger.metrics import METRICS
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GRAFANA = (ROOT / "grafana" / "README.md").read_text(encoding="utf-8")
-COMMANDS = ["serve", "check", "footprint", "demo", "report", "export", "purge"]
+COMMANDS = ["serve", "check", "footprint", "demo", "report", "export", "purge", "rollouts"]
 
 
 def flags(function: object) -> set[str]:
@@ -48,7 +48,7 @@ def test_every_command_is_in_the_readme() -> None:
 
 
 def test_every_flag_the_readme_names_exists() -> None:
-    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", README))
     foreign = {"--enforce-eager"}  # vLLM's own
     assert named - foreign <= known_flags()
 

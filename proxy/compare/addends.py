@@ -76,6 +76,14 @@ def of(comparison: Comparison) -> Addends:
     return made
 
 
+def of_values(pairs: Sequence[tuple[float, float]], *, is_kl: bool) -> Addends:
+    """Return what pairs of finite logprobs (log p, log q) add, where there are values alone and no comparison; ``is_kl``: k3's mean estimates a KL."""
+    made = Addends()
+    if pairs:
+        _values(made, pairs, is_kl=is_kl)
+    return made
+
+
 def _free(sums: Counter[str], comparison: Comparison) -> None:
     sums["requests"] = 1
     sums["not_identical"] = int(comparison.outcome != "identical")

@@ -7,7 +7,7 @@ What happened a few times or never has the intervals of ``rare``, as in ``hazard
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from proxy.compare import rare
@@ -63,10 +63,15 @@ def headline_of(
 
 def headline_of_arms(mode: Mode, arm: Arm, base: Arm, *, known: bool) -> Headline:
     """Return the same from both arms (``base`` empty: no control), which may be used again: what was resampled of them is kept."""
+    return numbers_of(quantities(mode), arm, base, known=known)
+
+
+def numbers_of(wanted: Iterable[Quantity], arm: Arm, base: Arm, *, known: bool) -> Headline:
+    """Return the numbers of any quantities, each as ``headline_of`` gives it; those that were not measured are left out."""
     if known:
         resample((arm, base))
     found: Headline = {}
-    for quantity in quantities(mode):
+    for quantity in wanted:
         raw = arm.value(quantity)
         if raw is not None:
             found[quantity.name] = _number(quantity, raw, arm, base, known=known) | _beside(quantity, arm)
