@@ -16,6 +16,7 @@ from proxy.config import Config
 from proxy.ledger import exposition, schemas
 from proxy.ledger.endpoint import ENDPOINTS, Endpoint, Guard
 from proxy.ledger.export import line
+from proxy.ledger.known_api import known
 from proxy.ledger.listing import listing, period
 from proxy.ledger.mirror_api import ChangeError, change, position
 from proxy.ledger.openapi import document
@@ -157,6 +158,18 @@ def answers() -> Iterable[Endpoint]:
     yield Endpoint(
         "POST", "/api/v1/mirror", mirror, "Stop or start mirroring, of one shadow or of all", "mirror", Guard.CHANGE,
         answer=schemas.MIRROR, body=schemas.CHANGE, also=gone,
+    )  # fmt: skip
+    kept = {503: "the rules' file cannot be read or written"}
+    yield Endpoint(
+        get, "/api/v1/known", known, "Rules that mark differences as known", "records", answer=schemas.KNOWN, also=kept
+    )
+    yield Endpoint(
+        "POST", "/api/v1/known", known, "Mark differences as known, or renew a rule of that name", "records",
+        Guard.CHANGE, answer=schemas.KNOWN, body=schemas.NEW_RULE, also=kept,
+    )  # fmt: skip
+    yield Endpoint(
+        "DELETE", "/api/v1/known/{name}", known, "Take a rule away", "records",
+        Guard.CHANGE, parameters=(schemas.NAME,), answer=schemas.KNOWN, also={404: "no rule has that name", **kept},
     )  # fmt: skip
     yield Endpoint(
         get, "/api/v1/openapi.json", description, "This description (OpenAPI 3.1)", "openapi", answer=schemas.ANY

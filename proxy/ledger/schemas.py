@@ -172,6 +172,22 @@ MIRROR = _object(
     survives_restart=_FLAG,
 )
 CHANGE = _object({"enabled": _FLAG}, shadow=_or_null("string")) | {"additionalProperties": False}
+_MATCH: Schema = {
+    "type": "object",
+    "properties": {
+        "shadow": _TEXT, "mode": _MODE, "model": _TEXT, "endpoint": _TEXT, "outcome": _OUTCOME, "class": _CLASS, "finding": _TEXT, "id": _TEXT,
+    },
+    "additionalProperties": False,
+    "minProperties": 1,
+}  # fmt: skip
+_RULE = _object(
+    {"name": _TEXT, "match": _MATCH, "expires": _NUMBER, "created": _NUMBER, "in_force": _FLAG}, reason=_TEXT
+)
+KNOWN = _object({"schema": {"const": "parhelion.known/1"}, "rules": {"type": "array", "items": _RULE, "maxItems": 200}})
+NEW_RULE = _object({"name": _TEXT, "match": _MATCH, "expires": {"type": ["string", "number"]}}, reason=_TEXT) | {
+    "additionalProperties": False
+}
+NAME = Parameter("name", "the rule's name", _TEXT, "path")
 _ANSWER = _object({"tone": _TEXT, "word": _TEXT})
 OVERVIEW = _object(
     {
