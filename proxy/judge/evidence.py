@@ -17,8 +17,9 @@ from proxy.compare.trial import Result
 from proxy.compare.verdict import Terms, judge, verdict_of_variation
 from proxy.config import Config
 from proxy.ledger import tallies
+from proxy.ledger.events import Event
 from proxy.ledger.judge_metrics import JudgeMetrics
-from proxy.ledger.store import Event, Key, Store
+from proxy.ledger.store import Key, Store
 from proxy.ledger.tallies import Counted, Numbered, Scope, Tallies
 from proxy.ledger.verdict_metrics import Known
 from proxy.ledger.verdicts import latest, terms_of

@@ -21,8 +21,8 @@ from proxy.judge.ledger import Ledger
 from proxy.judge.spec import PRIMARY, Who
 from proxy.ledger import engine_state
 from proxy.ledger.engine_state import EngineState
+from proxy.ledger.events import Event
 from proxy.ledger.judge_metrics import JudgeMetrics
-from proxy.ledger.store import Event
 from proxy.ledger.store_error import StoreError
 
 logger = logging.getLogger("parhelion")

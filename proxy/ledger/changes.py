@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from proxy.compare.layers import LAYER_OF, Evidence
+from proxy.ledger.events import Event
 from proxy.ledger.remedies import advice
-from proxy.ledger.store import Event
 
 CHANGED = "footprint_changed"
 

@@ -7,12 +7,13 @@ House rules. Kept up only with what has been committed. A count only grows and h
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 
 from proxy.ledger import tallies
-from proxy.ledger.tallies import Counted, Numbered, Tallies
+from proxy.ledger.batch import Count, Written
+from proxy.ledger.hours import Held
+from proxy.ledger.tallies import Tallies
 
-Count = tuple[str, str, str, str, str]
 _HIGHER = (
     "INSERT INTO counts (incarnation, shadow, mode, outcome, reason, n) VALUES (?, ?, ?, ?, ?, ?) "
     "ON CONFLICT DO UPDATE SET n = MAX(n, excluded.n)"
@@ -20,7 +21,7 @@ _HIGHER = (
 
 
 class Keepsake:
-    """Counts by (incarnation, shadow, mode, outcome, reason), the ``state`` values, the footprints, what of the spool is settled, and the sums of the verdicts."""
+    """Counts by (incarnation, shadow, mode, outcome, reason), the ``state`` values, the footprints, what of the spool is settled, the sums of the verdicts, the last hours."""
 
     def __init__(self) -> None:
         self.counts: dict[Count, int] = {}
@@ -28,19 +29,19 @@ class Keepsake:
         self._footprints: dict[str, tuple[str, float, str]] = {}
         self._spooled: set[int] = set()
         self._tallies: Tallies = {}
+        self._hours = Held()
 
-    def take(
-        self,
-        counted: Mapping[Count, int],
-        state: Mapping[str, bytes],
-        spooled: Collection[int] = (),
-        trials: Sequence[tuple[Numbered, Counted]] = (),
-    ) -> None:
+    def take(self, written: Written, state: Mapping[str, bytes]) -> None:
         """Add what a batch has added."""
-        tallies.add(self._tallies, trials)
-        self._spooled.update(spooled)
-        for key, n in counted.items():
+        tallies.add(self._tallies, written.fresh)
+        self._hours.take(written.placed, written.trial_hours)
+        self._spooled.update(written.spooled)
+        for key, n in written.counted.items():
             self.counts[key] = self.counts.get(key, 0) + n
+        self.take_state(state)
+
+    def take_state(self, state: Mapping[str, bytes]) -> None:
+        """Add ``state`` values."""
         self._state |= state
 
     def forget_spooled(self, first: int, last: int) -> None:
@@ -57,6 +58,7 @@ class Keepsake:
         self._state = dict(connection.execute("SELECT key, value FROM state"))
         self._spooled = {row[0] for row in connection.execute("SELECT number FROM spooled")}
         self._tallies = tallies.load(connection)
+        self._hours.load(connection)
         self._footprints = {row[0]: row for row in connection.execute("SELECT id, first_seen, body FROM footprints")}
 
     def restore(self, connection: sqlite3.Connection) -> None:
@@ -66,4 +68,5 @@ class Keepsake:
         connection.executemany("INSERT OR IGNORE INTO footprints VALUES (?, ?, ?)", list(self._footprints.values()))
         connection.executemany("INSERT OR IGNORE INTO spooled VALUES (?)", [(number,) for number in self._spooled])
         tallies.restore(connection, self._tallies)
+        self._hours.restore(connection)
         self.load(connection)

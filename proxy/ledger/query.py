@@ -21,7 +21,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     """Which records: every field that is set must fit.
 
     ``since`` (inclusive) and ``until`` (exclusive) are Unix seconds; ``difference`` is a class of ``FlipClass`` (the gravest of the
-    record), ``differing`` those with one, or whose texts alone differ; ``after`` is the id of the last record already had, in the order asked for (oldest first, or ``newest_first``).
+    record), ``differing`` those with one, or whose texts alone differ; ``after`` is the id of the last record already had, in the order asked for (oldest first, or
+    ``newest_first``); ``newest``: of the newest so many records only, whether they fit or not.
     """
 
     since: float | None = None
@@ -38,6 +39,7 @@ class Filter(Struct, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1)] | None = None
     after: str | None = None
     newest_first: bool = False
+    newest: Annotated[int, Meta(ge=1)] | None = None
 
 
 #: Word for word the condition of any index that is to be used for it.
@@ -70,6 +72,9 @@ def where(wanted: Filter) -> tuple[str, list[object]]:
     if wanted.until is not None:
         terms.append("time < ?")
         values.append(wanted.until)
+    if wanted.newest is not None:
+        terms.append("seq > COALESCE((SELECT seq FROM listed ORDER BY seq DESC LIMIT 1 OFFSET ?), 0)")
+        values.append(wanted.newest)
     if wanted.finding is not None:
         terms.append("instr(findings, ?) > 0")
         values.append(f" {wanted.finding} ")

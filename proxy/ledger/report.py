@@ -101,7 +101,7 @@ def build_report(
     read = Read()
     footprints: dict[str, dict[str, Any]] = {}
     if store is not None:
-        if wanted is None:  # counts are of all time
+        if wanted is None or terms is not None:  # counts are of all time
             read.counts = store.counts()
         read.tallies = store.tallies()
         read.changes = changes.changes_of(store.events())

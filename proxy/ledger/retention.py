@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sqlite3
 
+from proxy.ledger import hours, kinds
+
 _TABLES = ("records", "trials")
 
 
@@ -28,6 +30,12 @@ def oldest(connection: sqlite3.Connection, share: float) -> tuple[int, int]:
         chosen = f"DELETE FROM {table} WHERE seq IN (SELECT seq FROM {table} ORDER BY time, seq LIMIT ?)"  # noqa: S608 - constants
         deleted.append(connection.execute(chosen, (number,)).rowcount)
     return deleted[0], sum(deleted)
+
+
+def tidy(connection: sqlite3.Connection, now: float) -> None:
+    """Drop what is left of records that went, and hours that are too old. Raises sqlite3.Error."""
+    hours.forget(connection, now)
+    kinds.forget(connection)
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:

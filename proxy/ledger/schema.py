@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from proxy.ledger import tallies
+from proxy.ledger import hours, kinds, tallies
 
 #: Each entry leads from version ``index`` to ``index + 1``.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -34,6 +34,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     ("CREATE TABLE spooled (number INTEGER PRIMARY KEY)",),
     tallies.TABLES,
+    (*kinds.TABLES, *hours.TABLES),
 )
 VERSION = len(MIGRATIONS)
 

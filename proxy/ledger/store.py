@@ -11,7 +11,6 @@ import logging
 import sqlite3
 import threading
 import time
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,12 +18,13 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from proxy.ledger import query, retention, store_file, tallies
-from proxy.ledger.bounds import bounded, bounded_values
+from proxy.ledger import events, query, retention, store_file, tallies
+from proxy.ledger.batch import write
+from proxy.ledger.bounds import bounded_values
+from proxy.ledger.events import Event
 from proxy.ledger.keepsake import Keepsake
-from proxy.ledger.labels import reason as bounded_reason
 from proxy.ledger.query import Filter
-from proxy.ledger.reconcile import COUNT, SETTLED, Arm, adopt, ended, reconcile
+from proxy.ledger.reconcile import SETTLED, Arm, adopt, ended, reconcile
 from proxy.ledger.record import Record, Settlement
 from proxy.ledger.store_error import StoreError, translated
 from proxy.ledger.store_file import transaction
@@ -35,15 +35,9 @@ from proxy.logs import say
 log = logging.getLogger("parhelion.store")
 
 _BATCH = 500  # records read at a time: no reader holds a snapshot (and the WAL) for longer than one batch
-_EVENTS_KEPT = 10_000
 _LOOK_EVERY = 1.0  # seconds between two looks at whether the file is still there
 _OVER = 1.1  # a file so many times its bound is to be purged at once
-_encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Record)
-_INSERT = (
-    f"INSERT INTO records ({', '.join(query.COLUMNS)}, body) VALUES ({', '.join('?' * len(query.COLUMNS))}, ?) "  # noqa: S608 - constants
-    "ON CONFLICT (id) DO NOTHING"
-)
 
 
 class Key(NamedTuple):
@@ -53,14 +47,6 @@ class Key(NamedTuple):
     mode: str
     outcome: str
     reason: str
-
-
-class Event(NamedTuple):
-    """Something that happened to the stack or to us; ``time`` is Unix seconds, ``detail`` plain JSON values."""
-
-    time: float
-    kind: str
-    detail: dict[str, Any]
 
 
 class Store:
@@ -132,34 +118,10 @@ class Store:
                 return self._settle(batch, state or {})
 
     def _settle(self, batch: Sequence[Settlement], state: Mapping[str, bytes]) -> Fresh:
-        counted: Counter[tuple[str, str, str, str, str]] = Counter()
         with self._transaction() as connection:
-            for one in batch:
-                if one.record is not None and not self._insert(connection, one.record):
-                    continue
-                if not one.outcome:
-                    continue
-                reason = bounded_reason(self._reasons.setdefault(one.outcome, set()), one.reason)
-                counted[one.incarnation, one.shadow, one.mode, one.outcome, reason] += 1
-            connection.executemany(COUNT, [(*key, n) for key, n in counted.items()])
-            connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", list(state.items()))
-            spooled = [one.spooled for one in batch if one.spooled is not None]
-            connection.executemany("INSERT OR IGNORE INTO spooled VALUES (?)", [(number,) for number in spooled])
-            fresh = tallies.count(connection, [trial for one in batch for trial in one.trials])
-        self._kept.take(counted, state, spooled, fresh)
-        return fresh
-
-    def _insert(self, connection: sqlite3.Connection, record: Record) -> bool:
-        """Whether the settlement is to be counted: False when the record was there before."""
-        try:
-            record = bounded(record)
-            values = (*query.columns(record), _encoder.encode(record))
-            return connection.execute(_INSERT, values).rowcount > 0
-        except (UnicodeEncodeError, OverflowError, sqlite3.DataError) as error:
-            if isinstance(error, sqlite3.DatabaseError) and error.sqlite_errorcode != sqlite3.SQLITE_TOOBIG:
-                raise
-            say(log, logging.WARNING, "a record cannot be stored and is counted only", error=type(error).__name__)
-            return True
+            written = write(connection, batch, state, self._reasons)
+        self._kept.take(written, state)
+        return written.fresh
 
     def reconcile(
         self, handed_over: Mapping[str, int], arms: Collection[Arm], in_flight: Mapping[str, int] | None = None
@@ -182,12 +144,12 @@ class Store:
     def settled(self, incarnation: str) -> dict[Arm, int]:
         """How many exchanges of an incarnation have ended for each arm, those a rule declined included. Raises StoreError."""
         statement = "SELECT shadow, mode, outcome, SUM(n) FROM counts WHERE incarnation = ? GROUP BY 1, 2, 3"
-        found = ended(self._read(statement, [incarnation]))
+        found = ended(self.read(statement, [incarnation]))
         return {arm: n + found.declined for arm, n in found.arms.items()}
 
     def counts(self) -> dict[Key, int]:
         """Everything ever settled, over all incarnations, by arm and as decided for all of them. Raises StoreError."""
-        rows = self._read(
+        rows = self.read(
             "SELECT shadow, mode, outcome, reason, SUM(n) FROM counts WHERE outcome != ? GROUP BY 1, 2, 3, 4", [SETTLED]
         )
         return {Key(*row[:4]): row[4] for row in rows}
@@ -205,7 +167,7 @@ class Store:
         left = wanted.limit
         while left is None or left > 0:
             size = _BATCH if left is None else min(left, _BATCH)
-            rows = self._read(statement, [at, *values, size])
+            rows = self.read(statement, [at, *values, size])
             for seq, body in rows:
                 at = seq
                 if (record := self._decode(seq, body)) is not None:
@@ -217,7 +179,7 @@ class Store:
     def _start(self, wanted: Filter) -> int:
         if wanted.after is None:
             return 2**63 - 1 if wanted.newest_first else 0
-        rows = self._read("SELECT seq FROM records WHERE id = ?", [wanted.after])
+        rows = self.read("SELECT seq FROM records WHERE id = ?", [wanted.after])
         if not rows:
             raise KeyError(wanted.after)
         return int(rows[0][0])
@@ -231,12 +193,12 @@ class Store:
 
     def record(self, id: str) -> Record | None:  # noqa: A002 - the contract's word
         """One record; None when it is not kept. Raises StoreError."""
-        rows = self._read("SELECT seq, body FROM records WHERE id = ?", [id])
+        rows = self.read("SELECT seq, body FROM records WHERE id = ?", [id])
         return self._decode(*rows[0]) if rows else None
 
     def spooled(self) -> set[int]:
         """Numbers under which the spool may still hold what is settled. Raises StoreError."""
-        return {number for (number,) in self._read("SELECT number FROM spooled")}
+        return {number for (number,) in self.read("SELECT number FROM spooled")}
 
     def forget_spooled(self, first: int, last: int) -> None:
         """Drop a range of numbers that the spool holds no more. Raises StoreError."""
@@ -255,7 +217,7 @@ class Store:
 
     def footprint(self, id: str) -> dict[str, Any] | None:  # noqa: A002 - the contract's word
         """Look a footprint up by its id. Raises StoreError."""
-        rows = self._read("SELECT body FROM footprints WHERE id = ?", [id])
+        rows = self.read("SELECT body FROM footprints WHERE id = ?", [id])
         return msgspec.json.decode(rows[0][0], type=dict[str, Any]) if rows else None
 
     def tallies(self) -> Tallies:
@@ -265,24 +227,23 @@ class Store:
 
     def trials(self, after: int) -> list[Numbered]:
         """Trials counted after a number, in their order, as far as they are kept. Raises StoreError."""
-        return tallies.numbered(self._read("SELECT seq, scope, result FROM trials WHERE seq > ? ORDER BY seq", [after]))
+        return tallies.numbered(self.read("SELECT seq, scope, result FROM trials WHERE seq > ? ORDER BY seq", [after]))
 
     def add_event(self, event: Event, state: Mapping[str, bytes] | None = None) -> None:
         """Keep an event, and ``state`` values with it; the newest ten thousand stay. Raises StoreError."""
         with self._lock:
             with self._transaction() as connection:
-                _add_event(connection, event)
+                events.add(connection, event)
                 connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", list((state or {}).items()))
-            self._kept.take({}, state or {})
+            self._kept.take_state(state or {})
 
     def events(self, since: float = 0.0) -> list[Event]:
         """Events since a Unix time, oldest first. Raises StoreError."""
-        rows = self._read("SELECT time, kind, detail FROM events WHERE time >= ? ORDER BY seq", [since])
-        return [Event(time, kind, msgspec.json.decode(detail)) for time, kind, detail in rows]
+        return events.read(self.read(events.SINCE, [since]))
 
     def get_state(self, key: str) -> bytes | None:
         """Read a value kept for the judge's next life (see ``settle``). Raises StoreError."""
-        rows = self._read("SELECT value FROM state WHERE key = ?", [key])
+        rows = self.read("SELECT value FROM state WHERE key = ?", [key])
         return rows[0][0] if rows else None
 
     def purge(self, now: float, keep: float, max_bytes: int) -> int:
@@ -299,6 +260,8 @@ class Store:
                 gone += records
                 if not rows:
                     break
+            with self._transaction() as connection:
+                retention.tidy(connection, now)
             with self._sqlite():  # this pragma frees one page a step, and only executescript steps to the end
                 self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
         return gone
@@ -322,7 +285,7 @@ class Store:
 
     def _learn_reasons(self) -> None:
         self._reasons = {}
-        for outcome, reason in self._read(
+        for outcome, reason in self.read(
             "SELECT DISTINCT outcome, reason FROM counts WHERE reason NOT IN ('', 'other')"
         ):
             self._reasons.setdefault(outcome, set()).add(reason)
@@ -352,7 +315,7 @@ class Store:
         try:
             with self._sqlite(), transaction(self._connection) as connection:
                 self._kept.restore(connection)
-                _add_event(connection, Event(time.time(), "store_lost", {"how": self._lost}))
+                events.add(connection, Event(time.time(), "store_lost", {"how": self._lost}))
             self._begin()
         except BaseException:
             self.close()
@@ -375,7 +338,8 @@ class Store:
             raise StoreError("cannot_open", self.path, f"it was {self._lost}" if self._lost else "it is closed")
         return self._connected
 
-    def _read(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
+    def read(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
+        """Run a SELECT, for those that ask what no method does. Raises StoreError."""
         with self._lock, self._sqlite():
             return self._connection.execute(statement, tuple(values)).fetchall()
 
@@ -392,9 +356,3 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise translated(error, self.path) from None
-
-
-def _add_event(connection: sqlite3.Connection, event: Event) -> None:
-    row = (event.time, event.kind, msgspec.json.encode(bounded_values(event.detail)).decode())
-    connection.execute("INSERT INTO events (time, kind, detail) VALUES (?, ?, ?)", row)
-    connection.execute("DELETE FROM events WHERE seq <= (SELECT MAX(seq) FROM events) - ?", (_EVENTS_KEPT,))

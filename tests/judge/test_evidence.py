@@ -21,7 +21,8 @@ from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.reconcile import SETTLED
 from proxy.ledger.record import Settlement
 from proxy.ledger.series import decode
-from proxy.ledger.store import Event, Store
+from proxy.ledger.events import Event
+from proxy.ledger.store import Store
 from proxy.ledger.store_error import StoreError
 from proxy.ledger.tallies import Counted, Scope
 from tests.judge.test_ledger import exchange

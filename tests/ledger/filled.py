@@ -31,10 +31,11 @@ from proxy.config import Config, Records, Shadow
 from proxy.counters import Counters, Slot
 from proxy.ledger import engine_state
 from proxy.ledger.engine_state import EngineState
+from proxy.ledger.events import Event
 from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.reconcile import Arm
 from proxy.ledger.record import Content, Record, RequestFacts, Settlement, Timing
-from proxy.ledger.store import Event, Store
+from proxy.ledger.store import Store
 from proxy.ledger.tallies import Counted, Scope
 
 #: When the newest of it happened (Unix seconds).

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from proxy.compare.comparison import Comparison, FlipClass, Mode, TokenRef
 from proxy.ledger.bounds import MODEL, TEXT, VALUE, bounded, bounded_values, short
+from proxy.ledger.events import Event
 from proxy.ledger.query import Filter
-from proxy.ledger.store import Event
 
 
 def test_a_short_text_is_itself_and_a_long_one_is_marked():

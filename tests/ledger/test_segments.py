@@ -8,9 +8,9 @@ from proxy.compare.comparison import Comparison, FlipClass, Mode
 from proxy.config import Config, Shadow
 from proxy.ledger import engine_state
 from proxy.ledger.engine_state import EngineState
+from proxy.ledger.events import Event
 from proxy.ledger.report import build_report
 from proxy.ledger.segments import Pair, Segments
-from proxy.ledger.store import Event
 
 CONFIG = Config(shadows=(Shadow("candidate", "http://c"), Shadow("control", "http://d", role="control")))
 BEGAN = 1_700_000_000.0

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 
 from proxy.compare.comparison import Comparison, FlipClass, Mode
+from proxy.ledger.events import Event
 from proxy.ledger.query import Filter
 from proxy.ledger.record import Record, Settlement, shed_of
-from proxy.ledger.store import Arm, Event, Key, Store
+from proxy.ledger.store import Arm, Key, Store
 from proxy.ledger.store_error import StoreError
 
 FREE = Arm("candidate", "free")

@@ -8,6 +8,7 @@ import sqlite3
 import pytest
 
 from proxy.ledger import schema
+from proxy.ledger.batch import Written, write
 from proxy.ledger.reconcile import Arm
 from proxy.ledger.store import Key, Store
 from proxy.ledger.store_error import REMEDIES, StoreError
@@ -33,18 +34,17 @@ def test_a_damaged_file_is_set_aside_when_opened(url, tmp_path, make, caplog, da
 def test_damage_found_while_settling_loses_no_batch(url, tmp_path, make, monkeypatch, caplog):
     with Store.open(url) as store:
         store.settle([make.compared(make.record(1))])
-        insert = store._insert
         failures = [1]
 
-        def damaged(connection: sqlite3.Connection, one) -> bool:
+        def damaged(*batch) -> Written:
             if failures:
                 failures.pop()
                 error = sqlite3.DatabaseError("database disk image is malformed")
                 error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
                 raise error
-            return insert(connection, one)
+            return write(*batch)
 
-        monkeypatch.setattr(store, "_insert", damaged)
+        monkeypatch.setattr("proxy.ledger.store.write", damaged)
         store.settle([make.compared(make.record(2))])
         assert [one.id for one in store.records()] == ["00000002"]
         assert store.counts() == {Key(*FREE, "compared", ""): 2}
@@ -184,4 +184,4 @@ def test_a_migration_that_is_killed_is_run_again(tmp_path, monkeypatch):
 
 def test_what_a_connection_keeps_of_the_file_in_memory_is_bounded(url):
     with Store.open(url) as writer, Store.open_read_only(url) as reader:
-        assert [store._read("PRAGMA cache_size") for store in (writer, reader)] == [[(-512,)], [(-512,)]]  # KiB
+        assert [store.read("PRAGMA cache_size") for store in (writer, reader)] == [[(-512,)], [(-512,)]]  # KiB

@@ -12,9 +12,10 @@ from proxy.compare.confidence_sequence import Shares
 from proxy.compare.trial import Result
 from proxy.compare.verdict import Tally
 from proxy.ledger import tallies, verdicts
+from proxy.ledger.events import Event
 from proxy.ledger.reconcile import SETTLED
 from proxy.ledger.record import Settlement, shed_of
-from proxy.ledger.store import Event, Store
+from proxy.ledger.store import Store
 from proxy.ledger.tallies import Cell, Counted, Scope, Sum, Tallied, results
 
 ONE = Scope("candidate", "p1", "s1", "control", "c1")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from proxy.ledger.events import Event
 from proxy.ledger.pages.visible import amount, shortened
-from proxy.ledger.store import Event
 
 _TONES = {"drift": "bad", "store_lost": "bad", "footprint_changed": "warn"}
 

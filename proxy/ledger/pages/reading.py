@@ -16,12 +16,13 @@ from proxy.config import Config
 from proxy.counters import ENDPOINTS, Slot
 from proxy.ledger import series, verdicts
 from proxy.ledger.conservation import Terms
+from proxy.ledger.events import Event
 from proxy.ledger.listing import brief
 from proxy.ledger.metrics import BY_NAME, PREFIX
 from proxy.ledger.pages.quantiles import Spread, spread, together
 from proxy.ledger.query import Filter
 from proxy.ledger.sources import Ledgers, open_ledgers
-from proxy.ledger.store import Event, Store
+from proxy.ledger.store import Store
 from proxy.ledger.store_error import StoreError
 
 _GRAVEST = 6
