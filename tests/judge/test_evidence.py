@@ -17,11 +17,11 @@ from proxy.config import Config, Drift, Primary, Records, Shadow, Verdict
 from proxy.judge.desk import Done
 from proxy.judge.evidence import DRIFT, KEY, Evidence
 from proxy.judge.ledger import Ledger
+from proxy.ledger.events import Event
 from proxy.ledger.judge_metrics import JudgeMetrics
 from proxy.ledger.reconcile import SETTLED
 from proxy.ledger.record import Settlement
 from proxy.ledger.series import decode
-from proxy.ledger.events import Event
 from proxy.ledger.store import Store
 from proxy.ledger.store_error import StoreError
 from proxy.ledger.tallies import Counted, Scope
