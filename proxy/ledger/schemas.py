@@ -201,3 +201,19 @@ OVERVIEW = _object(
         "switch": {"oneOf": [{"type": "null"}, MIRROR]},
     }
 )
+ONLY = (Parameter("only", "leave out what all engines share", {"type": "string", "enum": ["differences"]}),)
+_CELL = _object({"arm": _TEXT, "value": {}, "origin": _TEXT, "differs": _FLAG, "may_differ": _FLAG})
+ENGINES = _object(
+    {
+        "schema": {"const": "parhelion.engines/1"},
+        "store_error": _TEXT,
+        "arms": {"type": "array", "items": _object({"name": _TEXT, "role": _TEXT, "known": _FLAG})},
+        "rows": {
+            "type": "array",
+            "items": _object({"field": _TEXT, "differs": _FLAG, "cells": {"type": "array", "items": _CELL}}),
+        },
+        "untold": _TEXTS,
+        "changes": {"type": "array", "items": _object({"time": _NUMBER, "confirmed": _NUMBER, "arm": _TEXT})},
+        "findings": _or_null("array"),
+    }
+)

@@ -9,6 +9,7 @@ from proxy.ledger.endpoint import Endpoint, Guard
 from proxy.ledger.pages.addresses import addresses
 from proxy.ledger.pages.assets import static
 from proxy.ledger.pages.divergences import divergences
+from proxy.ledger.pages.engines import engines, engines_json
 from proxy.ledger.pages.entrance import enter, leave, login
 from proxy.ledger.pages.mirror import turn
 from proxy.ledger.pages.overview import overview, overview_json
@@ -28,3 +29,8 @@ def pages() -> Iterable[Endpoint]:
         get, "/api/v1/overview", overview_json, "What the first page shows", "index", answer=schemas.OVERVIEW
     )
     yield Endpoint(get, "/divergences", divergences, "The list of divergences", "records", media=html)
+    yield Endpoint(get, "/engines", engines, "Engines", "engines", media=html)
+    yield Endpoint(
+        get, "/api/v1/engines", engines_json, "Engines side by side", "engines",
+        parameters=schemas.ONLY, answer=schemas.ENGINES,
+    )  # fmt: skip

@@ -55,7 +55,7 @@ def printed(value: Any) -> Any:
 
 def shortened(text: object, longest: int = 120) -> str:
     """Return a text cut to so many characters, marked where it is."""
-    whole = str(text)
+    whole = str(printed(text))
     return whole if len(whole) <= longest else f"{whole[: longest - 1]}…"
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.browser import accessible, tab_order
 
 pytestmark = pytest.mark.browser
-PAGES = ("/", "/api", "/login", "/nothing")
+PAGES = ("/", "/engines", "/engines?only=differences", "/api", "/login", "/nothing")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
