@@ -147,9 +147,15 @@ class Arm:
         return Answered(reply, timing_of(answer, stream=body.get("stream") is True))
 
     async def score(
-        self, model: str | None, prompt: tuple[int, ...], ids: tuple[int, ...], top: int, request_id: str
+        self,
+        model: str | None,
+        prompt: tuple[int, ...],
+        ids: tuple[int, ...],
+        top: int,
+        request_id: str,
+        sent: list[Call] | None = None,
     ) -> tuple[Scored, ...] | Refused:
-        """Have the engine score ``ids`` after ``prompt`` (its own token ids)."""
+        """Have the engine score ``ids`` after ``prompt`` (its own token ids). ``sent``: each call that is made for it is added to this."""
         if self.dialect is None:
             return Refused("shadow_unready", shed=True)
         score = self.dialect.score
@@ -157,7 +163,7 @@ class Arm:
             return Refused("no_forced_scoring", shed=False)
         try:
             rows = await self.admitted(
-                lambda fetch: score(fetch, model, prompt, ids, self.most(top)), request_id, len(ids)
+                lambda fetch: score(_noting(fetch, sent), model, prompt, ids, self.most(top)), request_id, len(ids)
             )
         except DialectError as error:
             self._failed(error.reason)
@@ -251,6 +257,17 @@ class Arm:
         if completion:
             self.tokens["completion"] += completion
             self.guard.spent(completion, time.monotonic())
+
+
+def _noting(fetch: Fetch, sent: list[Call] | None) -> Fetch:
+    if sent is None:
+        return fetch
+
+    async def noting(call: Call) -> Answer:
+        sent.append(call)
+        return await fetch(call)
+
+    return noting
 
 
 def plain(answer: Answer, cap: int) -> Answer:

@@ -11,17 +11,18 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from engines.dialect import DialectError, Fetch, Scored
+from engines.dialect import Call, DialectError, Fetch, Scored
 from proxy.compare.compare_forced import compare_forced
 from proxy.compare.comparison import Mode, Source
 from proxy.compare.token_stream import Token, TokenStream
 from proxy.judge.arm import Arm, Refused
 from proxy.judge.beforehand import beforehand, remember
 from proxy.judge.case import Case, ShadowArm, sound
+from proxy.judge.free import again
 from proxy.judge.settle import Outcome
+from proxy.judge.shown import Rows, Seen, noteworthy
 from proxy.judge.sources import Tokens, says_something
 
-Rows = tuple[tuple[Scored, ...], ...]
 Ids = tuple[tuple[int, ...], ...]
 
 
@@ -45,6 +46,7 @@ class Forcing:
         self._prompts: dict[str, Ids] = {}
         self._lock, self._scoring = asyncio.Lock(), asyncio.Lock()  # one rendering, one reference scoring
         self._scored_by_control: Rows | None = None
+        self._sent: dict[str, tuple[tuple[Call, ...], ...]] = {}
         self._canonical: Ids | None = None
 
     async def outcome(self, shadow: ShadowArm) -> Outcome:
@@ -78,7 +80,10 @@ class Forcing:
             ),
         )
         remember(arm, Mode.FORCED, reason, comparison)
-        return Outcome(arm.name, shadow.role, Mode.FORCED, comparison, footprint=arm.footprint)
+        seen = Seen(own.reply, None, rows)
+        if noteworthy(comparison):
+            seen = replace(seen, again=again(case, self.primary), sent=self._sent.get(arm.name, ()))
+        return Outcome(arm.name, shadow.role, Mode.FORCED, comparison, footprint=arm.footprint, seen=seen)
 
     async def _score(self, shadow: ShadowArm, outputs: Ids) -> Rows:
         """Every choice's ids scored by one shadow, after the primary's own prompt."""
@@ -91,11 +96,13 @@ class Forcing:
         prompts = await self._prompt_ids(shadow)
         per_prompt = max(1, len(outputs) // max(1, len(prompts)))
         rows = []
+        sent: list[tuple[Call, ...]] = []
         for number, ids in enumerate(outputs):
+            calls: list[Call] = []
             prompt = prompts[min(number // per_prompt, len(prompts) - 1)]
             scored = (
                 await shadow.arm.score(
-                    shadow.model(self.case.asked), prompt, ids, shadow.top_logprobs, self.case.exchange.id
+                    shadow.model(self.case.asked), prompt, ids, shadow.top_logprobs, self.case.exchange.id, calls
                 )
                 if ids
                 else ()
@@ -103,6 +110,8 @@ class Forcing:
             if isinstance(scored, Refused):
                 raise Impossible(scored.reason, shed=scored.shed)
             rows.append(scored)
+            sent.append(tuple(calls))
+        self._sent[shadow.arm.name] = tuple(sent)
         return tuple(rows)
 
     async def _prompt_ids(self, shadow: ShadowArm) -> Ids:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from msgspec.structs import replace
+
 from engines.alike import Known
-from engines.dialect import Answer, Dialect, Endpoint, Json
+from engines.dialect import Answer, Call, Dialect, Endpoint, Json
 from proxy.compare import layers
 from proxy.compare.compare_free import compare_free
 from proxy.compare.comparison import Comparison, Mode, Source
@@ -27,7 +29,9 @@ from proxy.judge.expecting import expected
 from proxy.judge.request import Asked
 from proxy.judge.settle import Outcome
 from proxy.judge.shape import shadow_body
+from proxy.judge.shown import Seen, noteworthy
 from proxy.judge.sources import Tokens
+from proxy.ledger.detail import MOST_ALTERNATIVES
 
 Replies = Mapping[str, Answered | Refused]
 
@@ -130,14 +134,30 @@ def outcome(case: Case, shadow: ShadowArm, replies: Replies, tokens: Tokens | No
         case Refused(reason, shed=True):
             return Outcome(name, role, Mode.FREE, shed=reason)
         case Refused(reason):
-            return Outcome(name, role, Mode.FREE, incomparable=reason, footprint=shadow.arm.footprint)
+            seen = Seen(sent=((_call(case, primary, shadow),),)) if reason == "shadow_error" else None
+            return Outcome(name, role, Mode.FREE, incomparable=reason, footprint=shadow.arm.footprint, seen=seen)
         case Answered(reply, timing):
             comparison = sound(Mode.FREE, lambda: _compared(case, shadow, reply, tokens, primary))
-            return Outcome(
-                name, role, Mode.FREE, comparison, shadow_reply=reply, timing=timing, footprint=shadow.arm.footprint
-            )
+            seen = Seen(tokens.reply if tokens else case.primary, reply)
+            if noteworthy(comparison):
+                seen = replace(seen, again=again(case, primary), sent=((_call(case, primary, shadow),),))
+            return Outcome(name, role, Mode.FREE, comparison, None, None, reply, timing, shadow.arm.footprint, seen)
         case None:
             raise AssertionError("a shadow that runs free was not asked")
+
+
+def again(case: Case, primary: Arm) -> Call | None:
+    """Return what asks the primary for its reply once more, with its values shown."""
+    if primary.dialect is None:
+        return None
+    top = primary.most(MOST_ALTERNATIVES)
+    body = shadow_body(case.asked, primary.dialect, models={}, defaults=primary.defaults, top_logprobs=top)
+    return Call(case.asked.path, body)
+
+
+def _call(case: Case, primary: Arm, shadow: ShadowArm) -> Call:
+    dialect = shadow.arm.dialect
+    return Call(case.asked.path, None if dialect is None else _body(case.asked, primary, shadow, dialect))
 
 
 def _sampled(case: Case, shadow: ShadowArm, primary: Arm) -> Outcome:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from proxy.compare.comparison import Comparison, Mode
 from proxy.compare.token_stream import Reply
 from proxy.exchange import Exchange
+from proxy.judge import shown
 from proxy.judge.request import Asked, header
 from proxy.ledger import privacy
 from proxy.ledger.record import Record, RequestFacts, Settlement, Timing
@@ -35,7 +36,7 @@ _BESIDE = frozenset({
 class Outcome(Struct, frozen=True):
     """What came of one shadow in one mode: a comparison, or the reason why there is none.
 
-    ``incomparable`` and ``shed`` are exclusive; both None means ``comparison`` says it all.
+    ``incomparable`` and ``shed`` are exclusive; both None means ``comparison`` says it all. ``seen``: what it was made of, as far as that may be shown.
     """
 
     shadow: str
@@ -47,6 +48,7 @@ class Outcome(Struct, frozen=True):
     shadow_reply: Reply | None = None
     timing: Timing = Timing()
     footprint: str = ""
+    seen: shown.Seen | None = None
 
 
 class Policy(Struct, frozen=True):
@@ -115,13 +117,15 @@ def settlement(
     comparison = outcome.comparison or Comparison(
         mode=outcome.mode, incomparable=reason, findings=_SAYS.get(reason or "", ())
     )
-    record = None
+    record = detail = None
     if asked is not None:
         same = same or shared(exchange, asked, context)
         record = _record(exchange, asked, primary, outcome, comparison, context, same)
-    if comparison.incomparable is not None:
-        return Settlement(exchange.incarnation, outcome.shadow, mode, "incomparable", comparison.incomparable, record)
-    return Settlement(exchange.incarnation, outcome.shadow, mode, "compared", "", record)
+        detail = None if outcome.seen is None else shown.detail(comparison, outcome.seen, context.policy.content)
+    how = "compared" if comparison.incomparable is None else "incomparable"
+    return Settlement(
+        exchange.incarnation, outcome.shadow, mode, how, comparison.incomparable or "", record, detail=detail
+    )
 
 
 def _record(
