@@ -16,6 +16,7 @@ import msgspec
 
 from proxy.ledger import hours, kinds, query, tallies
 from proxy.ledger.bounds import bounded
+from proxy.ledger.detail import Detail, pack
 from proxy.ledger.hours import TrialKey
 from proxy.ledger.kinds import Placed
 from proxy.ledger.labels import reason as bounded_reason
@@ -55,7 +56,7 @@ def write(
     counted: Counter[Count] = Counter()
     put: list[tuple[int, Record]] = []
     for one in batch:
-        if one.record is not None and not _insert(connection, one.record, put):
+        if one.record is not None and not _insert(connection, one, one.record, put):
             continue
         if not one.outcome:
             continue
@@ -71,8 +72,8 @@ def write(
     return Written(counted, placed, spooled, fresh, hours.count(connection, fresh))
 
 
-def _insert(connection: sqlite3.Connection, record: Record, put: list[tuple[int, Record]]) -> bool:
-    """Insert a record, with its number into ``put``; whether its settlement is to be counted: not when the record was there before."""
+def _insert(connection: sqlite3.Connection, one: Settlement, record: Record, put: list[tuple[int, Record]]) -> bool:
+    """Insert a record and its detail, with its number into ``put``; whether its settlement is to be counted: not when the record was there before."""
     try:
         record = bounded(record)
         done = connection.execute(_INSERT, (*query.columns(record), _encoder.encode(record)))
@@ -84,4 +85,15 @@ def _insert(connection: sqlite3.Connection, record: Record, put: list[tuple[int,
     if done.rowcount <= 0 or done.lastrowid is None:
         return False
     put.append((done.lastrowid, record))
+    if one.detail is not None:
+        _insert_detail(connection, done.lastrowid, one.detail)
     return True
+
+
+def _insert_detail(connection: sqlite3.Connection, seq: int, detail: Detail) -> None:
+    try:
+        connection.execute("INSERT OR REPLACE INTO details VALUES (?, ?)", (seq, pack(detail)))
+    except (UnicodeEncodeError, OverflowError, sqlite3.DataError) as error:
+        if isinstance(error, sqlite3.DatabaseError) and error.sqlite_errorcode != sqlite3.SQLITE_TOOBIG:
+            raise
+        say(log, logging.WARNING, "a record is stored without its detail", error=type(error).__name__)

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from proxy.ledger import events, query, retention, store_file, tallies
+from proxy.ledger import detail, events, query, retention, store_file, tallies
 from proxy.ledger.batch import write
 from proxy.ledger.bounds import bounded_values
+from proxy.ledger.detail import Detail
 from proxy.ledger.events import Event
 from proxy.ledger.keepsake import Keepsake
 from proxy.ledger.query import Filter
@@ -195,6 +196,15 @@ class Store:
         """One record; None when it is not kept. Raises StoreError."""
         rows = self.read("SELECT seq, body FROM records WHERE id = ?", [id])
         return self._decode(*rows[0]) if rows else None
+
+    def detail(self, id: str) -> Detail | None:  # noqa: A002 - the contract's word
+        """What is kept beside one record; None when that is nothing. Raises StoreError."""
+        rows = self.read("SELECT d.seq, d.body FROM records r JOIN details d ON d.seq = r.seq WHERE r.id = ?", [id])
+        try:
+            return detail.unpack(rows[0][1]) if rows else None
+        except ValueError:
+            say(log, logging.WARNING, "a record's detail cannot be read", row=rows[0][0], file=str(self.path))
+            return None
 
     def spooled(self) -> set[int]:
         """Numbers under which the spool may still hold what is settled. Raises StoreError."""

@@ -64,3 +64,40 @@ def test_a_megabyte_a_token_costs_its_texts_and_not_the_disk() -> None:
 def test_what_inflates_beyond_all_bounds_is_not_read() -> None:
     with pytest.raises(ValueError, match="too large"):
         detail.unpack(zstandard.compress(b"\x90" * (1 << 26)))
+
+
+WHOLE = Detail((ChoiceDetail(0, SIDE, Side()),), Sent("/v1/x", "{}"), (Sent("/v1/y", '{"a":1}'),), (1, 2))
+
+
+def kept(store, make, number: int, detail: Detail) -> str:
+    one = msgspec.structs.replace(make.compared(make.record(number)), detail=detail)
+    store.settle([one])
+    return one.record.id
+
+
+def test_it_comes_and_goes_with_its_record(store, make) -> None:
+    first, second = kept(store, make, 1, WHOLE), kept(store, make, 500, msgspec.structs.replace(WHOLE, prompt_ids=None))
+    store.settle([make.compared(make.record(3))])
+    assert store.detail(first) == WHOLE
+    assert store.detail(second).prompt_ids is None
+    assert store.detail(make.record(3).id) is None
+    assert store.detail("unknown") is None
+    assert kept(store, make, 1, Detail()) == first  # settled once more after a crash
+    assert store.detail(first) == WHOLE
+    store.purge(1_700_000_000.0 + 400, 200, 1 << 30)
+    assert store.record(first) is None
+    assert [row[0] for row in store.read("SELECT COUNT(*) FROM details")] == [1]
+    assert store.detail(second) is not None
+
+
+def test_a_text_that_is_none_costs_the_detail_and_not_the_record(store, make) -> None:
+    broken = Detail((ChoiceDetail(0, Side((-0.1,), texts=("\ud800",), total=1), Side()),))
+    id_ = kept(store, make, 1, broken)
+    assert store.record(id_) is not None
+    assert store.detail(id_) is None
+
+
+def test_one_that_cannot_be_read_is_as_good_as_none(store, make) -> None:
+    id_ = kept(store, make, 1, WHOLE)
+    store._connection.execute("UPDATE details SET body = x'00'")
+    assert store.detail(id_) is None

@@ -119,17 +119,17 @@ def test_sql_and_python_say_the_same_of_every_rule(store, make) -> None:
     hits = 0
     for one in RULES:
         terms, values = known.where([one])
-        found = {row[0] for row in store._read(f"SELECT id FROM records WHERE {terms}", values)}
+        found = {row[0] for row in store.read(f"SELECT id FROM records WHERE {terms}", values)}
         assert found == {record.id for record in stored if known.names([one], record)}, one
         hits += bool(found)
     assert hits == len(RULES) - 2
     terms, values = known.where(RULES[:2])
-    assert {row[0] for row in store._read(f"SELECT id FROM records WHERE {terms}", values)} == {
+    assert {row[0] for row in store.read(f"SELECT id FROM records WHERE {terms}", values)} == {
         "00000001",
         "00000002",
         "00000003",
     }
-    assert store._read(f"SELECT id FROM records WHERE {known.where([])[0]}") == []
+    assert store.read(f"SELECT id FROM records WHERE {known.where([])[0]}") == []
 
 
 def test_rules_are_kept_and_a_damaged_file_is_neither_used_nor_written_over(tmp_path: Path) -> None:
