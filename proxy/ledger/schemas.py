@@ -198,6 +198,8 @@ OVERVIEW = _object(
         "agreement": _ANSWER,
         "mirror": _ANSWER,
         "events": {"type": "array", "items": _object({"time": _NUMBER, "kind": _TEXT, "said": _TEXT})},
+        "hours": _or_null("array"),
+        "newest": {"oneOf": [{"type": "null"}, _object({"as_of": _NUMBER, "records": _COUNT, "of": _COUNT})]},
         "switch": {"oneOf": [{"type": "null"}, MIRROR]},
     }
 )

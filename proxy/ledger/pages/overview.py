@@ -5,32 +5,42 @@ House rules. The three answers are made by ``untouched``, ``agreement`` and ``ke
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
+from proxy.config import Config
 from proxy.ledger.api import as_json
 from proxy.ledger.mirror_api import position
 from proxy.ledger.operation import Operation
-from proxy.ledger.pages import agreement, happenings, keeping_up, untouched
+from proxy.ledger.pages import agreement, happenings, hourly, keeping_up, untouched
 from proxy.ledger.pages.frame import render
 from proxy.ledger.pages.reading import Seen, read
+from proxy.ledger.recent import Recent, latest
 from proxy.ledger.site import SITE, Site
 
+_PATIENCE = 0.15  # seconds; a page is to be there within 0.2
 
-def view(seen: Seen, switch: Mapping[str, Any] | None, recent: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return what the page shows. ``switch``: the kill switch's position (``mirror_api.position``), None where no replica runs."""
+
+def view(seen: Seen, switch: Mapping[str, Any] | None, newest: Recent | None = None) -> dict[str, Any]:
+    """Return what the page shows.
+
+    ``switch``: the kill switch's position (``mirror_api.position``), None where no replica runs; ``newest``: the report over the newest records, None while it is being made.
+    """
     return {
         "schema": "parhelion.overview/1",
         "shadows": [{"name": one.name, "role": one.role} for one in seen.config.shadows],
         "store_error": seen.store_error,
         "store_reason": seen.store_reason,
         "primary": untouched.view(seen),
-        "agreement": agreement.view(seen, recent),
+        "agreement": agreement.view(seen, None if newest is None else newest.report),
         "mirror": keeping_up.view(seen),
         "events": [] if seen.stored is None else happenings.view(seen.stored.events),
+        "hours": None if seen.stored is None else seen.stored.hours,
+        "newest": None if newest is None else {"as_of": newest.as_of, "records": newest.records, "of": newest.of},
         "switch": switch,
     }
 
@@ -39,7 +49,11 @@ async def overview(request: web.Request) -> web.Response:
     """Show the page."""
     site = request.app[SITE]
     values = await _values(site)
-    return render(request, "overview.html", {**values, "may_change": site.config.admin_token is not None})
+    shown = {
+        "may_change": site.config.admin_token is not None,
+        "hourly": values["hours"] and hourly.view(values["hours"]),
+    }
+    return render(request, "overview.html", {**values, **shown})
 
 
 async def overview_json(request: web.Request) -> web.Response:
@@ -48,8 +62,16 @@ async def overview_json(request: web.Request) -> web.Response:
 
 
 async def _values(site: Site) -> dict[str, Any]:
-    seen = await site.read(read, site.config, site.clock())
-    return view(seen, _switch(site.operation))
+    seen, newest = await asyncio.gather(site.read(read, site.config, site.clock()), _newest(site.config))
+    return view(seen, _switch(site.operation), newest)
+
+
+async def _newest(config: Config) -> Recent | None:
+    """Return the report over the newest records if it is there at once: nobody waits for a page as long as one may take."""
+    try:
+        return await asyncio.wait_for(latest(config), _PATIENCE)
+    except TimeoutError:
+        return None
 
 
 def _switch(operation: Operation | None) -> dict[str, Any] | None:

@@ -14,11 +14,12 @@ from msgspec import Struct
 from proxy.compare.comparison import Mode
 from proxy.config import Config
 from proxy.counters import ENDPOINTS, Slot
-from proxy.ledger import series, verdicts
+from proxy.ledger import hours, series, verdicts
 from proxy.ledger.conservation import Terms
 from proxy.ledger.events import Event
 from proxy.ledger.listing import brief
 from proxy.ledger.metrics import BY_NAME, PREFIX
+from proxy.ledger.pages.hourly import HOURS, Bar, bars
 from proxy.ledger.pages.quantiles import Spread, spread, together
 from proxy.ledger.query import Filter
 from proxy.ledger.sources import Ledgers, open_ledgers
@@ -51,12 +52,13 @@ class Judge(Struct, frozen=True):
 
 
 class Stored(Struct, frozen=True):
-    """What the store tells. ``verdicts`` by candidate, as in the report; ``events`` newest first; ``gravest``: newest genuine ones, in short."""
+    """What the store tells. ``verdicts`` by candidate, as in the report; ``events`` newest first; ``gravest``: newest genuine ones, in short; ``hours``: the last ones."""
 
     used_bytes: int
     verdicts: dict[str, dict[str, Any]]
     events: list[Event]
     gravest: list[dict[str, Any]]
+    hours: list[Bar] = []
 
 
 class Seen(Struct, frozen=True):
@@ -118,6 +120,7 @@ def _stored(config: Config, store: Store, now: float) -> Stored:
         {name: verdicts.shown(tallies, name, config) for name in candidates},
         store.events(now - _EVENTS_SINCE)[: -_EVENTS - 1 : -1],
         newest[:_GRAVEST],
+        bars(hours.records(store.read, now - HOURS * hours.HOUR), now),
     )
 
 

@@ -9,10 +9,14 @@ from msgspec.structs import replace
 
 from proxy.config import Config, Records, Shadow
 from proxy.counters import Counters, Slot
+from proxy.ledger.hours import Hourly
+from proxy.ledger.kinds import Kind
 from proxy.ledger.mirror_api import position
+from proxy.ledger.pages import hourly
 from proxy.ledger.pages.overview import view
 from proxy.ledger.pages.quantiles import Spread, quantile, spread
 from proxy.ledger.pages.reading import Seen, read
+from proxy.ledger.recent import Recent
 from proxy.ledger.store import Store
 from proxy.switch import ON
 from tests.ledger.filled import CANDIDATE, CONTROL, HOSTILE, NOW, configuration
@@ -71,7 +75,8 @@ def test_the_candidates_together_make_the_answer(seen, states, word):
 def test_rates_come_from_the_report_of_the_newest_records(seen):
     hazard = {"raw": 3.0, "floor": 1.0, "excess": 2.0, "interval": [0.5, 3.5]}
     free = {"hazard_per_1000_tokens": hazard, "exposed_tokens": 900, "requests": 40, "divergences": {"genuine": 2}}
-    report = {"shadows": [{"name": CANDIDATE, "modes": {"free": free}}]}
+    report = Recent({"shadows": [{"name": CANDIDATE, "modes": {"free": free}}]}, NOW, 40, 400)
+    assert view(seen, None, report)["newest"] == {"as_of": NOW, "records": 40, "of": 400}
     rates = view(seen, None, report)["agreement"]["candidates"][0]["rates"]
     assert (rates["raw"], rates["floor"], rates["excess"], rates["interval"]) == (3.0, 1.0, 2.0, [0.5, 3.5])
     assert (rates["exposed"], rates["requests"]) == (900, 40)
@@ -174,3 +179,30 @@ def test_a_quantile_lies_on_a_straight_line_inside_its_bucket(counts, q, value):
 def test_of_nothing_there_is_no_spread():
     assert spread((1.0,), (0, 0), 0.0) == Spread(0)
     assert spread((1.0,), (0, 3), 9.0) == Spread(3, 3.0, None, None, 1.0)
+
+
+def test_the_last_hours_as_bars(seen):
+    made = seen.stored.hours
+    assert len(made) == 48
+    assert made[-1].start == NOW // 3600 * 3600
+    shown = hourly.view(made)
+    assert shown["compared"] == sum(one.compared for one in made) == 116
+    assert shown["genuine"] == sum(one.genuine for one in shown["rows"])
+    assert shown["picture"].count('class="genuine"') == sum(one.genuine > 0 for one in made)
+    assert shown["genuine"] <= shown["differing"] <= shown["compared"]
+
+
+def test_hours_without_anything_have_no_picture():
+    assert hourly.view(hourly.bars([], NOW)) is None
+
+
+def test_hours_leave_out_what_could_not_be_compared_and_what_was_scored():
+    kinds = [
+        ("free", "diverged", "genuine"),
+        ("free", "identical", ""),
+        ("free", "incomparable", ""),
+        ("forced", "scored", "genuine"),
+    ]
+    found = [Hourly(int(NOW // 3600) * 3600, Kind("m", "e", "s", *kind), 5) for kind in kinds]
+    found.append(Hourly(0, found[0].kind, 99))
+    assert hourly.bars(found, NOW)[-1] == hourly.Bar(int(NOW // 3600) * 3600, 10, 5, 5)
