@@ -1,0 +1,125 @@
+"""What a replay has done, in its own store: which file, engines and choices it is of, and which of its requests are settled.
+
+A request's number (its place in the plan, from 1) goes into the store with its settlements, in one transaction: what is there is done, whatever died since. Settlements go in in the
+plan's order, so that what is done is a beginning of the plan, and what was learned on the way can be learned again from the records.
+
+House rules. A store of another file, of other engines or of other choices is never gone on with: that would be one report of two things.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from proxy.config import Config
+from proxy.judge.noise import NoiseBook
+from proxy.ledger.store import Store
+from proxy.replay.line import TrafficError
+
+_KEY = "replay"
+#: What differs between two replays, in words.
+_WORDS = {
+    "file": "the file's content",
+    "engines": "the configured engines",
+    "verdict": "the configuration's `verdict`",
+    "content": "`records.content`",
+    "choices": "the options that choose requests",
+}
+
+
+class Identity(Struct, frozen=True):
+    """Of what a replay is, each part as a hash or a text; ``choices`` may be shown."""
+
+    file: str
+    engines: str
+    verdict: str
+    content: str
+    choices: str
+
+
+class Begun(Struct, frozen=True):
+    """A replay's beginning: ``at`` Unix seconds, ``block`` see ``runner``, ``since`` the moment that an age meant then."""
+
+    identity: Identity
+    at: float
+    block: int
+    since: float | None = None
+
+
+class Done(Struct, frozen=True):
+    """How far it is: the first ``count`` requests of the plan."""
+
+    count: int
+
+
+def identity(config: Config, digest: str, choices: Mapping[str, Any]) -> Identity:
+    """Of what a replay is; keys and limits do not matter."""
+    shadows = [
+        [one.name, one.role, one.url, one.engine, one.models, one.modes, one.top_logprobs, one.declare]
+        for one in config.shadows
+    ]
+    primary = [config.primary.url, config.primary.engine, config.primary.logprobs == "rescore", config.primary.declare]
+    return Identity(
+        digest,
+        _hash([primary, shadows]),
+        _hash(config.verdict),
+        config.records.content,
+        " ".join(f"{name}={value}" for name, value in sorted(choices.items())),
+    )
+
+
+def _hash(value: object) -> str:
+    return hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=12).hexdigest()
+
+
+def begun(store: Store) -> Begun | None:
+    """Read how a replay began; None for a store of none. Raises StoreError."""
+    kept = store.get_state(_KEY)
+    return None if kept is None else msgspec.msgpack.decode(kept, type=Begun)
+
+
+def begin(store: Store, this: Begun) -> None:
+    """Write it down. Raises StoreError."""
+    store.settle([], state={_KEY: msgspec.msgpack.encode(this)})
+
+
+def refuse_another(was: Identity, now: Identity, out: str) -> None:
+    """Raise TrafficError unless a store is of this replay."""
+    other = [words for name, words in _WORDS.items() if getattr(was, name) != getattr(now, name)]
+    if other:
+        raise TrafficError(
+            f"{out} is of another replay: {', '.join(other)} differ; begin anew with --fresh, or name another store with --out"
+        )
+
+
+def settled(store: Store) -> int:
+    """How many requests of the plan are done. Raises StoreError, and TrafficError for a store that lacks some in between."""
+    numbers = store.spooled()
+    if numbers and max(numbers) != len(numbers):
+        raise TrafficError(f"{store.path} lacks some of what it has counted: begin anew with --fresh")
+    return len(numbers)
+
+
+def learned_again(store: Store, configured: float | None, block: int) -> tuple[NoiseBook, dict[int, bytes]]:
+    """Learn the noise again from the records in the order they were settled, and what was known after each block of requests (by its number), encoded. Raises StoreError."""
+    book, after, at = NoiseBook(configured), {}, 0
+    for record in store.records():
+        while (position := position_of(record.exchange)) >= (at + 1) * block:
+            at += 1
+            after[at] = book.encode()
+        book.learn(record.model, record.comparison, control=record.role == "control")
+    return book, after
+
+
+def exchange_id(digest: str, position: int) -> str:
+    """Return the id of a request's exchange: the same whenever the same file is replayed by the same choices."""
+    return f"replay-{digest[:12]}-{position}"
+
+
+def position_of(exchange: str) -> int:
+    """Return the place in the plan that an exchange's id names."""
+    return int(exchange.rpartition("-")[2])
