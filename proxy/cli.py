@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from proxy.app.engine_commands import engine
+from proxy.app.flags import engine_flags
+from proxy.app.replay_command import replay
 from proxy.app.rollouts_command import rollouts
 from proxy.config import Config
 from proxy.config_file import ConfigError
@@ -36,6 +38,7 @@ app = App(
     help_format="plaintext",
 )
 app.command(engine)
+app.command(replay)
 app.command(rollouts)
 
 File = Annotated[Path | None, Parameter(name=["--config", "-c"])]
@@ -85,7 +88,7 @@ def serve(
     from proxy.app.supervisor import Supervisor
     from proxy.app.supervisor import serve as run
 
-    flags = _flags(primary, shadow, control, sample)
+    flags = engine_flags(primary, shadow, control, sample)
     flags |= {
         key: value
         for key, value in (("listen", listen), ("admin", admin), ("processes", processes))
@@ -137,7 +140,7 @@ def check(
     json
         Also write everything that was found to this file.
     """
-    return _check(_load(config, _flags(primary, shadow, control, None)), json)
+    return _check(_load(config, engine_flags(primary, shadow, control)), json)
 
 
 @app.command
@@ -248,26 +251,6 @@ def purge(*, config: File = None) -> int:
     from proxy.app.reporting import purge_records
 
     return purge_records(_load(config, {}, reading=True))
-
-
-def _flags(primary: str | None, shadow: list[str] | None, control: str | None, sample: float | None) -> dict[str, Any]:
-    """The flags as a tree of the configuration's shape."""
-    flags: dict[str, Any] = {}
-    if primary is not None:
-        flags["primary"] = {"url": primary}
-    if sample is not None:
-        flags["sampling"] = {"rate": sample}
-    shadows: list[dict[str, Any]] = []
-    for number, text in enumerate(shadow or []):
-        name, separator, url = text.partition("=")
-        if not separator or "/" in name:
-            name, url = f"shadow{number + 1}" if number else "shadow", text
-        shadows.append({"name": name, "url": url})
-    if control is not None:
-        shadows.append({"name": "control", "url": control, "role": "control"})
-    if shadows:
-        flags["shadows"] = shadows
-    return flags
 
 
 def _load(file: Path | None, flags: dict[str, Any], *, reading: bool = False) -> Config:

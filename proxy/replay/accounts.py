@@ -39,7 +39,5 @@ def report(
 ) -> dict[str, Any]:
     """Build the report (``parhelion.report/1``); ``told`` is what it says of the replay itself, under ``replay``. Raises StoreError."""
     arms = [Arm(shadow.name, mode) for shadow in config.shadows for mode in shadow.modes]
-    found = build_report(
-        config, store, terms(received, planned, store.counts(), arms), command=command, now=now
-    )
+    found = build_report(config, store, terms(received, planned, store.counts(), arms), command=command, now=now)
     return found | {"replay": dict(told)}

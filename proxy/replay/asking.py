@@ -63,9 +63,7 @@ class LivePrimary:
             if answer.status < 300 and answer.failure is None:
                 self._plain.add(endpoint)
             enlarged = None
-        return _exchange(
-            line, id_, answer, started=nothing.started, in_flight=in_flight, injected=enlarged is not None
-        )
+        return _exchange(line, id_, answer, started=nothing.started, in_flight=in_flight, injected=enlarged is not None)
 
     def _enlarged(self, endpoint: Endpoint, body: Json) -> Json | None:
         dialect = self._arm.dialect

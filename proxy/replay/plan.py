@@ -18,8 +18,10 @@ Order = Literal["file", "shuffled", "time"]
 
 
 class Wanted(Struct, frozen=True):
-    """What the user chose. ``sample``: a share of the requests; ``since``: Unix seconds; ``limit``: of what is left the first so many, in the order asked for; ``answered``: only those
-    whose reply the file has.
+    """What the user chose.
+
+    ``sample``: a share of the requests; ``since``: Unix seconds; ``limit``: of what is left the first so many, in the order asked for; ``answered``: only
+    those whose reply the file has.
     """
 
     order: Order = "file"

@@ -104,14 +104,18 @@ def settled(store: Store) -> int:
     return len(numbers)
 
 
-def learned_again(store: Store, configured: float | None, block: int) -> tuple[NoiseBook, dict[int, bytes]]:
-    """Learn the noise again from the records in the order they were settled, and what was known after each block of requests (by its number), encoded. Raises StoreError."""
+def learned_again(store: Store, configured: float | None, block: int, count: int) -> tuple[NoiseBook, dict[int, bytes]]:
+    """Learn the noise again from the records in the order they were settled, and what was known after each block of the ``count`` requests done (by its number from 1), encoded. Raises StoreError."""
     book, after, at = NoiseBook(configured), {}, 0
     for record in store.records():
-        while (position := position_of(record.exchange)) >= (at + 1) * block:
+        position = position_of(record.exchange)
+        while position >= (at + 1) * block:
             at += 1
             after[at] = book.encode()
         book.learn(record.model, record.comparison, control=record.role == "control")
+    while count >= (at + 1) * block:
+        at += 1
+        after[at] = book.encode()
     return book, after
 
 

@@ -55,7 +55,11 @@ class Course:
 
 @dataclass(slots=True)
 class Replay:
-    """What is replayed, with what. ``lines``: the plan's request at a place; ``memory``: what was known after each finished block, see ``progress``; ``began``: stands for the time of lines that say none."""
+    """What is replayed, with what.
+
+    ``lines``: the plan's request at a place; ``began``: stands for the time of lines that say none; ``load``: how many requests are kept under way, which is what records say of it (how
+    many there were at one moment differs from run to run); ``memory``: what was known after each finished block, see ``progress``; ``timed``: whether the primary's replies came just now.
+    """
 
     config: Config
     engines: Engines
@@ -66,6 +70,7 @@ class Replay:
     began: float
     course: Course
     block: int
+    load: int = 1
     memory: dict[int, bytes] = field(default_factory=dict)
     timed: bool = True
     decided: Callable[[], bool] = bool
@@ -88,9 +93,9 @@ class Replay:
         self._stop.set()
         self._moved.set()
 
-    async def run(self, pace: Pace, *, concurrency: int) -> None:
+    async def run(self, pace: Pace) -> None:
         """Replay what is left of the plan."""
-        room = asyncio.Semaphore(concurrency)
+        room = asyncio.Semaphore(self.load)
         async with asyncio.TaskGroup() as group:
             for position in range(self.course.settled, self.course.planned):
                 await self._until_near(position)
@@ -145,7 +150,7 @@ class Replay:
         id_ = exchange_id(self.digest, position)
         pauses = iter(self.pauses)
         while True:
-            exchange = await self.ask(line, id_, self.course.asking)
+            exchange = await self.ask(line, id_, self.load)
             mirrored = await _mirrored(desk, exchange)
             done = mirrored if isinstance(mirrored, Done) else await desk.judge(mirrored)
             failed = self._failed(exchange, mirrored, done)

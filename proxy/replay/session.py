@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -31,32 +32,42 @@ from proxy.replay.line import Line, TrafficError
 from proxy.replay.pace import Pace
 from proxy.replay.plan import Wanted, plan
 from proxy.replay.progress import Begun
-from proxy.replay.runner import Course, Replay
+from proxy.replay.runner import PAUSES, Course, Replay
 from proxy.replay.traffic import Traffic
 
-_READY = 120.0  # seconds for the engines to answer: a large model is loaded in minutes, and waited for before this is called
+_READY = (
+    120.0  # seconds for the engines to answer: a large model is loaded in minutes, and waited for before this is called
+)
 _LOOK = 0.05
 _SLOWEST = 120.0  # seconds for a reply of the primary, as of a shadow
 _FEWEST = 16  # requests of a block
 
 
 class Choices(Struct, frozen=True):
-    """How to replay. ``since``: an age in seconds; ``recorded``: the file's replies stand for the primary's; ``rate`` in requests a second; ``speed``: recorded gaps, so many times as fast."""
+    """How to replay.
+
+    ``since``: an age in seconds; ``recorded``: the file's replies stand for the primary's; ``model``: in place of each request's; ``rate`` in requests a second;
+    ``speed``: recorded gaps, so many times as fast; ``ready``: seconds in which the engines must have answered; ``pauses``: see ``runner``.
+    """
 
     wanted: Wanted = Wanted()
     since: float | None = None
     recorded: bool = False
+    model: str | None = None
     concurrency: int = 8
     rate: float | None = None
     speed: float | None = None
     until_decided: bool = False
     ready: float = _READY
+    pauses: tuple[float, ...] = PAUSES
 
 
 class Session:
     """A replay with its store open. ``before``: requests that an earlier run has settled."""
 
-    def __init__(self, config: Config, traffic: Traffic, choices: Choices, out: Path, begun: Begun, before: int) -> None:
+    def __init__(
+        self, config: Config, traffic: Traffic, choices: Choices, out: Path, begun: Begun, before: int
+    ) -> None:
         self.config, self.traffic, self.choices, self.out, self.before = config, traffic, choices, out, before
         self._begun = begun
         self._plan = plan(traffic, replace(choices.wanted, since=begun.since, answered=choices.recorded))
@@ -77,7 +88,7 @@ class Session:
         ledger = Ledger(config, metrics)
         near_tie = config.verdict.near_tie
         book, memory = progress.learned_again(
-            ledger.store, None if near_tie == "auto" else near_tie, self._begun.block
+            ledger.store, None if near_tie == "auto" else near_tie, self._begun.block, self.before
         )
         ledger.noise = book
         engines = Engines(config, ledger, metrics)
@@ -97,12 +108,14 @@ class Session:
                 self._begun.at,
                 self.course,
                 self._begun.block,
+                self.choices.concurrency,
                 memory,
                 timed=not self.choices.recorded,
+                pauses=self.choices.pauses,
                 decided=lambda: self.choices.until_decided and decided(config, ledger.store),
             )
             if not self.course.ended:
-                parts.append(loop.create_task(self._replay.run(self._pace(), concurrency=self.choices.concurrency)))
+                parts.append(loop.create_task(self._replay.run(self._pace())))
                 await _first(parts)
         finally:
             for part in [one for one in parts if one is not parts[1]]:
@@ -116,7 +129,7 @@ class Session:
 
     async def _ready(self, engines: Engines) -> None:
         until = time.monotonic() + self.choices.ready
-        while not engines.known() and not self.course.ended:  # noqa: ASYNC110 - engines are asked at their own pace
+        while not engines.known() and not self.course.ended:
             if time.monotonic() > until:
                 names = [name for name, (_, arm) in engines.made.items() if arm.dialect is None]
                 raise TrafficError(
@@ -125,7 +138,10 @@ class Session:
             await asyncio.sleep(_LOOK)
 
     def _line(self, position: int) -> Line:
-        return self.traffic.read(self._plan[position])
+        line = self.traffic.read(self._plan[position])
+        if self.choices.model is None:
+            return line
+        return replace(line, body=orjson.dumps(orjson.loads(line.body) | {"model": self.choices.model}))
 
     def _pace(self) -> Pace:
         limit = self.config.limits.requests_per_second
@@ -149,6 +165,7 @@ def opened(config: Config, traffic: Traffic, choices: Choices, out: Path, *, fre
             "since": choices.since,
             "limit": choices.wanted.limit,
             "recorded": choices.recorded,
+            "model": choices.model,
         }
         now = progress.identity(config, traffic.digest, said)
         with Store.open(f"sqlite:///{out}") as store:
@@ -176,7 +193,9 @@ def _locked(out: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise TrafficError(f"{out}: another replay is writing it; wait for it, or name another store with --out") from None
+            raise TrafficError(
+                f"{out}: another replay is writing it; wait for it, or name another store with --out"
+            ) from None
         yield
         lock.unlink(missing_ok=True)
 
@@ -189,7 +208,9 @@ def private(config: Config, choices: Choices, out: Path, digest: str) -> Config:
         records=Records(f"sqlite:///{out}", config.records.content, ages, 1 << 50),
         spool=None,
         sampling=replace(config.sampling, rate=1.0, rules=(), salt=config.sampling.salt or digest),
-        limits=replace(config.limits, in_flight=max(choices.concurrency, config.limits.in_flight), requests_per_second=None),
+        limits=replace(
+            config.limits, in_flight=max(choices.concurrency, config.limits.in_flight), requests_per_second=None
+        ),
     )
 
 

@@ -1,0 +1,70 @@
+"""A replay for tests: a file of requests, scripted engines, the command as a user calls it, and what two reports have in common."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.running import ROOT, scripted
+from tests.replay.test_traffic import lines
+
+#: Keys of a report that are times, or of when it was run.
+_WHEN = frozenset({"time", "latency", "since", "last", "replay", "command"})
+
+
+def requests(file: Path, count: int, **fields: Any) -> Path:
+    """Write a file of chats, every other one streamed."""
+    bodies = [
+        {"model": "toy", "messages": [{"role": "user", "content": f"Question {n}, about halos."}], "temperature": 0,
+         "max_tokens": 30, "stream": n % 2 == 0} | fields
+        for n in range(count)
+    ]  # fmt: skip
+    file.write_bytes(lines(*bodies))
+    return file
+
+
+@contextmanager
+def engines(directory: Path) -> Iterator[list[str]]:
+    """A primary, a noisy candidate and a control that is a little noisy: as flags."""
+    scripts = {}
+    for name, noise in (("candidate", 0.05), ("control", 0.01)):
+        scripts[name] = directory / f"{name}.yaml"
+        scripts[name].write_text(f"differences: {{noise: {noise}}}\n")
+    with ExitStack() as stack:
+        primary = stack.enter_context(scripted("vllm"))
+        candidate, control = (stack.enter_context(scripted("vllm", scripts[name])) for name in ("candidate", "control"))
+        yield ["--primary", primary, "--shadow", f"candidate={candidate}", "--control", control]
+
+
+def replay(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """The command to its end."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "proxy.cli", "replay", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        **options,
+    )
+
+
+def timeless(value: Any) -> Any:
+    """A report without what is a time."""
+    if isinstance(value, dict):
+        return {key: timeless(inner) for key, inner in value.items() if key not in _WHEN}
+    if isinstance(value, list):
+        return [timeless(inner) for inner in value]
+    return value
+
+
+def report(file: Path) -> dict[str, Any]:
+    """Read a report."""
+    found: dict[str, Any] = json.loads(file.read_bytes())
+    return found

@@ -1,0 +1,137 @@
+"""A file is checked whole before anything is asked, and read in any order after."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import zstandard
+
+from proxy.replay.line import TrafficError
+from proxy.replay.traffic import Traffic, open_traffic
+from tests.replay.test_formats import CHAT, RECORD, REPLY
+
+
+def lines(*values: Any) -> bytes:
+    return b"".join(orjson.dumps(value) + b"\n" for value in values)
+
+
+def asked(number: int) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": f"{number}"}]}
+
+
+def said(traffic: Traffic, index: int) -> str:
+    return str(orjson.loads(traffic.read(index).body)["messages"][0]["content"])
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress, lambda data: zstandard.compress(data) * 1])
+def test_plain_or_packed_in_any_order(tmp_path: Path, pack: Any) -> None:
+    file = tmp_path / "a.jsonl"
+    plain = lines(asked(0), asked(1)) + b"\n  \n" + lines(asked(2)).rstrip()
+    file.write_bytes(pack(plain))
+    traffic = open_traffic(file)
+    try:
+        assert len(traffic) == 3
+        assert [said(traffic, index) for index in (2, 0, 1)] == ["2", "0", "1"]
+        assert traffic.read(2).number == 5
+        assert traffic.time(0) is None
+    finally:
+        traffic.close()
+
+
+def test_its_digest_is_that_of_what_it_says(tmp_path: Path) -> None:
+    digests = []
+    for name, data in (
+        ("a", lines(CHAT)),
+        ("b", gzip.compress(lines(CHAT))),
+        ("c", lines(CHAT, CHAT)),
+    ):
+        (tmp_path / name).write_bytes(data)
+        with_digest = open_traffic(tmp_path / name)
+        digests.append(with_digest.digest)
+        with_digest.close()
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_records_of_one_exchange_are_one_request(tmp_path: Path) -> None:
+    file = tmp_path / "export.jsonl"
+    file.write_bytes(lines(RECORD, RECORD | {"shadow": "t"}, RECORD | {"exchange": "e2", "time": 5.0}))
+    traffic = open_traffic(file)
+    assert (len(traffic), traffic.repeated, traffic.time(1)) == (2, 1, 5.0)
+    traffic.close()
+
+
+def test_a_batch_and_its_output_are_joined(tmp_path: Path) -> None:
+    file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    file.write_bytes(
+        lines(*({"custom_id": f"q{n}", "url": "/v1/chat/completions", "body": asked(n)} for n in range(3)))
+    )
+    output.write_bytes(
+        lines(
+            {"custom_id": "q2", "response": {"status_code": 200, "body": REPLY}},
+            {"custom_id": "q0", "response": None, "error": {"code": "batch_expired"}},
+        )
+    )
+    traffic = open_traffic(file, output)
+    assert [traffic.answered(index) for index in range(3)] == [False, False, True]
+    reply = traffic.read(2).reply
+    assert reply is not None
+    assert orjson.loads(reply.body) == REPLY
+    alone = open_traffic(file)
+    assert alone.digest != traffic.digest
+    traffic.close()
+    alone.close()
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines(asked(4)))))
+    traffic = open_traffic(Path("-"))
+    assert said(traffic, 0) == "4"
+    traffic.close()
+
+
+def test_bad_lines_are_named_before_anything_is_asked(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(lines(CHAT, [], CHAT) + b"{\n" * 6)
+    with pytest.raises(TrafficError) as caught:
+        open_traffic(file)
+    told = str(caught.value).splitlines()
+    assert told[0].startswith(f"{file}:2: not a JSON object: ")
+    assert told[1].startswith(f"{file}:4: not JSON")
+    assert told[-1] == "... and 2 lines more"
+    assert len(told) == 6
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"\n", "there is no request in it"),
+        (gzip.compress(lines(CHAT))[:-9], "cannot be unpacked"),
+        (zstandard.compress(lines(CHAT) * 9)[:-6], "(cannot be unpacked|there is no request)"),
+    ],
+)
+def test_a_file_that_is_none(tmp_path: Path, data: bytes, says: str) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(data)
+    with pytest.raises(TrafficError, match=says):
+        open_traffic(file)
+    with pytest.raises(TrafficError, match="cannot be read: No such file"):
+        open_traffic(tmp_path / "none")
+
+
+def test_bad_replies_are_named(tmp_path: Path) -> None:
+    file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    file.write_bytes(lines(CHAT))
+    answer = {"custom_id": "a", "response": REPLY}
+    for data, says in (
+        (lines(CHAT), "out.jsonl:1: no reply of a batch"),
+        (lines(answer, answer), "out.jsonl:2: a second reply"),
+    ):
+        output.write_bytes(data)
+        with pytest.raises(TrafficError, match=says):
+            open_traffic(file, output)
