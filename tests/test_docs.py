@@ -21,7 +21,7 @@ from proxy.ledger.metrics import METRICS
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GRAFANA = (ROOT / "grafana" / "README.md").read_text(encoding="utf-8")
-COMMANDS = ["serve", "check", "footprint", "demo", "report", "export", "purge", "rollouts"]
+COMMANDS = ["serve", "check", "footprint", "demo", "report", "export", "purge", "rollouts", "replay"]
 
 
 def flags(function: object) -> set[str]:

@@ -62,6 +62,7 @@ def test_every_folder_has_a_readme() -> None:
         "proxy/ledger/pages",
         "proxy/traffic",
         "proxy/judge",
+        "proxy/replay",
     ):
         assert (ROOT / folder / "README.md").exists(), folder
 

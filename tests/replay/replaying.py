@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.running import ROOT, scripted
 from tests.replay.test_traffic import lines
+from tests.running import ROOT, scripted
 
 #: Keys of a report that are times, or of when it was run.
 _WHEN = frozenset({"time", "latency", "since", "last", "replay", "command"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -121,19 +122,15 @@ _VALUES = st.recursive(
 
 @given(st.dictionaries(_KEYS, _VALUES, max_size=8))
 def test_any_object_is_a_line_or_is_refused(value: dict[str, Any]) -> None:
-    try:
+    with suppress(LineError):
         line = read_line(text(value), 3)
-    except LineError as error:
-        assert error.remedy
-    else:
         assert line.path.startswith("/")
         assert isinstance(orjson.loads(line.body), dict)
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_line_or_are_refused(line: bytes) -> None:
-    for read in (read_line, lambda one, _: read_reply(one)):
-        try:
-            read(line, 1)
-        except LineError as error:
-            assert error.what
+    with suppress(LineError):
+        assert read_line(line, 1).number == 1
+    with suppress(LineError):
+        assert read_reply(line)[0] is not None
