@@ -185,6 +185,9 @@ def _exchange(draw: random.Random, number: int, of: int, worth: dict[str, str]) 
             comparisons = [Comparison(mode=Mode.FREE, incomparable="timeout")]
         comparisons.append(forced(draw, kind))
         for comparison in comparisons:
+            if number % 15 == 7 and role == "candidate" and comparison.mode is Mode.FREE:
+                settled.append(Settlement("i1", CANDIDATE, "free", "shed", "deadline"))
+                continue
             made = record(
                 f"{number:06x}{role[:2]}{comparison.mode.value[:2]}", comparison, at, shadow=shadow, role=role
             )
@@ -199,8 +202,6 @@ def _exchange(draw: random.Random, number: int, of: int, worth: dict[str, str]) 
     cause = "genuine_flip" if bad["candidate"] else ""
     trial = Counted(scope, f"u{number}", f"q{number}", at, result, cause, "genuine_flip" if bad["control"] else "")
     settled.append(Settlement("i1", "", "", "", trials=(trial,)))
-    if number % 15 == 7:
-        settled.append(Settlement("i1", CANDIDATE, "free", "shed", "queue"))
     return settled
 
 

@@ -11,22 +11,23 @@ from typing import Any
 
 from msgspec import Struct
 
-from proxy.compare.comparison import Mode
 from proxy.config import Config
 from proxy.counters import ENDPOINTS, Slot
 from proxy.ledger import hours, series, verdicts
 from proxy.ledger.conservation import Terms
 from proxy.ledger.events import Event
-from proxy.ledger.listing import brief
 from proxy.ledger.metrics import BY_NAME, PREFIX
 from proxy.ledger.pages.hourly import HOURS, Bar, bars
 from proxy.ledger.pages.quantiles import Spread, spread, together
-from proxy.ledger.query import Filter
 from proxy.ledger.sources import Ledgers, open_ledgers
 from proxy.ledger.store import Store
 from proxy.ledger.store_error import StoreError
 
 _GRAVEST = 6
+_COLUMNS = ("id", "time", "shadow", "role", "mode", "model", "endpoint", "class")
+_KINDS = "SELECT id FROM kinds WHERE class = 'genuine'"
+_NEWEST = "SELECT seq FROM listed WHERE kind = ? ORDER BY seq DESC LIMIT ?"
+_RECORD = f"SELECT {', '.join(_COLUMNS)} FROM records WHERE seq = ?"  # noqa: S608 - constants
 _EVENTS = 12
 _EVENTS_SINCE = 30 * 86_400.0
 _SINGLE = {
@@ -107,21 +108,22 @@ def read(config: Config, now: float) -> Seen:
 def _stored(config: Config, store: Store, now: float) -> Stored:
     tallies = store.tallies()
     candidates = [one.name for one in config.shadows if one.role == "candidate"]
-    newest: list[dict[str, Any]] = []
-    for shadow in config.shadows:
-        for mode in Mode:  # an index leads to these, whatever else there is
-            wanted = Filter(
-                shadow=shadow.name, mode=mode.value, difference="genuine", limit=_GRAVEST, newest_first=True
-            )
-            newest += [brief(one) for one in store.records(wanted)]
-    newest.sort(key=lambda one: -float(one["time"]))
     return Stored(
         store.used_bytes(),
         {name: verdicts.shown(tallies, name, config) for name in candidates},
         store.events(now - _EVENTS_SINCE)[: -_EVENTS - 1 : -1],
-        newest[:_GRAVEST],
+        _gravest(store),
         bars(hours.records(store.read, now - HOURS * hours.HOUR), now),
     )
+
+
+def _gravest(store: Store) -> list[dict[str, Any]]:
+    """Return the newest records with a genuine difference, newest first; an index leads to those of each kind, however many others there are."""
+    seqs: list[int] = []
+    for (kind,) in store.read(_KINDS):
+        seqs += [seq for (seq,) in store.read(_NEWEST, [kind, _GRAVEST])]
+    rows = [row for seq in sorted(seqs)[: -_GRAVEST - 1 : -1] for row in store.read(_RECORD, [seq])]
+    return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
 
 
 def _judge(found: Ledgers, now: float) -> Judge | None:
