@@ -37,6 +37,7 @@ from proxy.ledger.reconcile import Arm
 from proxy.ledger.record import Content, Record, RequestFacts, Settlement, Timing
 from proxy.ledger.store import Store
 from proxy.ledger.tallies import Counted, Scope
+from tests.ledger.filled_detail import detail_of
 
 #: When the newest of it happened (Unix seconds).
 NOW = 1_780_000_000.0
@@ -290,16 +291,19 @@ def record(
     said = " ".join(_WORDS)
     parted = comparison.outcome == "diverged"
     primary, shadow = texts or (said, said.replace("bent by", "turned by") if parted else said)
-    body = {"model": MODEL, "messages": [{"role": "user", "content": _PROMPT}], "temperature": 0, "stream": True}
     defaults = {
         "id": id_, "time": at, "exchange": id_[:6], "model": MODEL, "endpoint": "chat_completions", "shadow": CANDIDATE, "role": "candidate",
         "request": RequestFacts(stream=True, temperature=0.0, max_tokens=128, prompt_tokens=21, shadow_prompt_tokens=21),
         "primary_footprint": "p1", "primary_timing": Timing(0.041, 0.62, (0.011, 0.012, 0.011)), "shadow_timing": Timing(0.053, 0.71, (0.013, 0.015)),
-        "in_flight": 3, "content": Content(json.dumps(body), (primary,), (shadow,)), "conversation": f"v{id_[:6]}", "prompt": f"q{id_[:6]}",
+        "in_flight": 3, "content": Content(json.dumps(_body()), (primary,), (shadow,)), "conversation": f"v{id_[:6]}", "prompt": f"q{id_[:6]}",
     }  # fmt: skip
     made = defaults | fields
     made["shadow_footprint"] = "t1" if made["shadow"] == CONTROL else "c2" if at > NOW - 6 * 3600 else "c1"
     return Record(comparison=comparison, **made)
+
+
+def _body() -> dict[str, object]:
+    return {"model": MODEL, "messages": [{"role": "user", "content": _PROMPT}], "temperature": 0, "stream": True}
 
 
 def harmful() -> list[Record]:
@@ -329,14 +333,9 @@ def harmful() -> list[Record]:
 
 def _settled(made: Record) -> Settlement:
     reason = made.comparison.incomparable
-    return Settlement(
-        "i1",
-        made.shadow,
-        made.comparison.mode.value,
-        "compared" if reason is None else "incomparable",
-        reason or "",
-        made,
-    )
+    outcome = "compared" if reason is None else "incomparable"
+    detail = detail_of(made.comparison, _WORDS, _body())
+    return Settlement("i1", made.shadow, made.comparison.mode.value, outcome, reason or "", made, detail=detail)
 
 
 def _events(store: Store) -> None:

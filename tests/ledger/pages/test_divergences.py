@@ -92,7 +92,7 @@ def test_filter_and_keys(browse, site):
         await page.goto(f"{site}/divergences")
         await page.select_option("#f-class", "near_tie")
         await page.click("text=Apply")
-        assert "class=near_tie" in page.url
+        await page.wait_for_url("**class=near_tie**")  # and until it has been loaded
         assert (
             await page.locator("tr[data-row] .kind").all_inner_texts()
             == ["near tie"] * await page.locator("tr[data-row]").count()
