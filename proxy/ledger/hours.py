@@ -73,7 +73,7 @@ def put(connection: sqlite3.Connection, placed: Iterable[Placed]) -> None:
     """Count records just put in. Raises sqlite3.Error."""
     by: dict[tuple[int, int], list[int]] = {}
     for one in placed:
-        by.setdefault((_hour(one.time), one.number), []).append(one.seq)
+        by.setdefault((hour_of(one.time), one.number), []).append(one.seq)
     connection.executemany(_RECORDS, [(*key, len(seqs), min(seqs), max(seqs)) for key, seqs in by.items()])
 
 
@@ -81,7 +81,7 @@ def count(connection: sqlite3.Connection, fresh: Iterable[tuple[Numbered, Counte
     """Count conversations just counted; return how many of which. Raises sqlite3.Error."""
     counted: Counter[TrialKey] = Counter()
     for number, one in fresh:
-        counted[_hour(one.time), number.scope, one.result.value, one.by, one.control_by] += one.n
+        counted[hour_of(one.time), number.scope, one.result.value, one.by, one.control_by] += one.n
     connection.executemany(_TRIALS, [(*key, n) for key, n in counted.items()])
     return counted
 
@@ -89,7 +89,7 @@ def count(connection: sqlite3.Connection, fresh: Iterable[tuple[Numbered, Counte
 def forget(connection: sqlite3.Connection, now: float) -> None:
     """Drop hours that are too old. Raises sqlite3.Error."""
     for table in ("record_hours", "trial_hours"):
-        connection.execute(f"DELETE FROM {table} WHERE hour < ?", (_hour(now) - KEPT_HOURS,))  # noqa: S608 - constants
+        connection.execute(f"DELETE FROM {table} WHERE hour < ?", (hour_of(now) - KEPT_HOURS,))  # noqa: S608 - constants
 
 
 def records(read: Read, since: float = 0.0) -> list[Hourly]:
@@ -97,7 +97,7 @@ def records(read: Read, since: float = 0.0) -> list[Hourly]:
     rows = read(
         "SELECT h.hour, k.model, k.endpoint, k.shadow, k.mode, k.outcome, k.class, h.n FROM record_hours h JOIN kinds k ON k.id = h.kind "
         "WHERE h.hour >= ? ORDER BY h.hour",
-        [_hour(since)],
+        [hour_of(since)],
     )
     return [Hourly(row[0] * HOUR, Kind(*row[1:7]), row[7]) for row in rows]
 
@@ -106,12 +106,13 @@ def conversations(read: Read, since: float = 0.0) -> list[Conversations]:
     """Conversations towards verdicts by the hour, oldest first, from the hour of ``since`` on; those before are in the sums alone. Raises StoreError."""
     rows = read(
         "SELECT hour, scope, result, reason, control_reason, n FROM trial_hours WHERE hour >= ? ORDER BY hour",
-        [_hour(since)],
+        [hour_of(since)],
     )
     return [Conversations(row[0] * HOUR, row[1], Cell(Result(row[2]), row[3], row[4]), row[5]) for row in rows]
 
 
-def _hour(moment: float) -> int:
+def hour_of(moment: float) -> int:
+    """Return the Unix hour of a moment in Unix seconds."""
     return int(min(max(moment // HOUR, 0), _LAST))
 
 
@@ -125,9 +126,9 @@ class Held:
 
     def take(self, placed: Iterable[Placed], trials: Mapping[TrialKey, int]) -> None:
         """Add what a batch has added."""
-        self._records.update([(_hour(one.time), one.kind) for one in placed])
+        self._records.update([(hour_of(one.time), one.kind) for one in placed])
         self._trials.update(trials)
-        now = _hour(time.time())
+        now = hour_of(time.time())
         if now > self._newest:
             self._newest = now
             self._records = Counter({key: n for key, n in self._records.items() if key[0] >= now - HELD_HOURS})
@@ -135,7 +136,7 @@ class Held:
 
     def load(self, connection: sqlite3.Connection) -> None:
         """Take what a file has. Raises sqlite3.Error."""
-        since = [_hour(time.time()) - HELD_HOURS]
+        since = [hour_of(time.time()) - HELD_HOURS]
         rows = connection.execute(
             "SELECT h.hour, k.model, k.endpoint, k.shadow, k.mode, k.outcome, k.class, h.n FROM record_hours h JOIN kinds k ON k.id = h.kind "
             "WHERE h.hour >= ?",

@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from msgspec.structs import replace
-
-from proxy.compare.comparison import Comparison
-from proxy.ledger.export import derived
-from proxy.ledger.query import Filter, gravest_flip
+from proxy.ledger.kinds import Difference, kind_of, summary_of
+from proxy.ledger.query import Filter
 from proxy.ledger.record import Record
+from proxy.ledger.search import Hidden, Row, search
 from proxy.ledger.store import Store
 
 _WORDS = {
@@ -87,52 +85,55 @@ def moment(name: str, value: str) -> float:
         raise QueryError(f"{name}: give Unix seconds or a time such as 2026-01-31T12:00:00Z") from None
 
 
-def listing(store: Store, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return ``records`` in short and ``next``: the id to give as ``after``, null at the end. Raises QueryError, StoreError."""
-    asked = wanted(query)
-    limit = asked.limit or _DEFAULT
+def listing(store: Store, query: Sequence[tuple[str, str]], hidden: Sequence[Hidden] = ()) -> dict[str, Any]:
+    """Return ``records`` in short and ``next``: the id to give as ``after``, null at the end. Raises QueryError, StoreError.
+
+    ``searched_to`` is there where the search stopped early: up to which moment (Unix seconds) it has looked; ``next`` goes on from there.
+    """
     try:
-        found = list(store.records(replace(asked, limit=limit + 1)))
+        found = search(store.read, wanted(query), hidden)
     except KeyError:
         raise QueryError("after: that record is not kept any more; start again without it") from None
-    shown = found[:limit]
-    return {"records": [brief(one) for one in shown], "next": shown[-1].id if len(found) > limit else None}
+    stopped = {} if found.searched_to is None else {"searched_to": found.searched_to}
+    return {"records": [shown(one) for one in found.rows], "next": found.next} | stopped
 
 
 def brief(record: Record) -> dict[str, Any]:
     """Return a record without its arrays and content."""
-    comparison = record.comparison
-    first = next((choice.first for choice in comparison.choices if choice.first is not None), None)
-    return derived(record) | {
-        "id": record.id,
-        "time": record.time,
-        "exchange": record.exchange,
-        "conversation": record.conversation,
-        "model": record.model,
-        "endpoint": record.endpoint,
-        "shadow": record.shadow,
-        "role": record.role,
-        "mode": comparison.mode.value,
-        "incomparable": comparison.incomparable,
-        "findings": list(comparison.findings),
-        "tokens_compared": sum(choice.compared for choice in comparison.choices),
-        "flips": sum(len(choice.flips) for choice in comparison.choices),
-        "first_divergence": None
-        if first is None
-        else {"index": first.index, "class": first.kind.value, "gap": first.gap},
-        "difference": _difference(comparison),
+    return shown(Row(0, record.time, kind_of(record), summary_of(record)))
+
+
+def shown(row: Row) -> dict[str, Any]:
+    """Return a row of a list, JSON-ready."""
+    kind, summary = row.kind, row.summary
+    first = summary.first
+    return {
+        "outcome": kind.outcome,
+        "class": kind.difference,
+        "id": summary.id,
+        "time": row.time,
+        "exchange": summary.exchange,
+        "conversation": summary.conversation,
+        "model": summary.model,
+        "endpoint": kind.endpoint,
+        "shadow": kind.shadow,
+        "role": summary.role,
+        "mode": kind.mode,
+        "incomparable": summary.incomparable,
+        "findings": list(summary.findings),
+        "tokens_compared": summary.tokens_compared,
+        "flips": summary.flips,
+        "first_divergence": None if first is None else {"index": first.index, "class": first.kind, "gap": first.gap},
+        "difference": None if summary.gravest is None else _difference(summary.gravest),
     }
 
 
-def _difference(comparison: Comparison) -> dict[str, Any] | None:
-    """Return the first of the gravest differences, of whichever mode; None without any."""
-    if (found := gravest_flip(comparison)) is None:
-        return None
-    choice, flip = found
+def _difference(one: Difference) -> dict[str, Any]:
+    """Return the first of the gravest differences, of whichever mode."""
     tokens = {
-        arm: {"id": one.id, "text": one.text} for arm, one in (("primary", flip.primary), ("shadow", flip.shadow))
+        arm: {"id": token.id, "text": token.text} for arm, token in (("primary", one.primary), ("shadow", one.shadow))
     }
-    return {"choice": choice, "index": flip.index, "class": flip.kind.value, "gap": flip.gap, **tokens}
+    return {"choice": one.choice, "index": one.index, "class": one.kind, "gap": one.gap, **tokens}
 
 
 def _limit(value: str) -> int:

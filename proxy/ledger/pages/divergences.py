@@ -15,10 +15,11 @@ from msgspec.structs import replace
 
 from engines.dialect import Endpoint as Route
 from proxy.config import Config
-from proxy.ledger.listing import QueryError, brief, wanted
+from proxy.ledger.listing import QueryError, shown, wanted
 from proxy.ledger.pages.frame import render
 from proxy.ledger.query import GRAVITY, Filter
 from proxy.ledger.remedies import ADVICE
+from proxy.ledger.search import search
 from proxy.ledger.site import SITE
 from proxy.ledger.store import Store
 from proxy.ledger.store_error import StoreError
@@ -39,11 +40,15 @@ class Asked(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """One page of the list: rows as ``listing.brief`` gives them, newest first; whether there are newer and older ones."""
+    """One page of the list: rows as ``listing.brief`` gives them, newest first; ids of the records before and after which there are more, None where there are none.
+
+    ``searched_to``: where looking stopped before there were enough, Unix seconds.
+    """
 
     rows: tuple[dict[str, Any], ...] = ()
-    newer: bool = False
-    older: bool = False
+    newer: str | None = None
+    older: str | None = None
+    searched_to: float | None = None
     gone: bool = False
     empty_store: bool = False
 
@@ -85,15 +90,18 @@ def found(store: Store, sought: Asked) -> Found:
     """Look up one page in an open store. Raises StoreError."""
     try:
         if sought.before is not None:
-            turned = replace(sought.filter, after=sought.before, newest_first=False, limit=ROWS + 1)
-            rows = [brief(one) for one in store.records(turned)]
-            if len(rows) >= ROWS:
-                return Found(tuple(reversed(rows[:ROWS])), newer=len(rows) > ROWS, older=True)
+            turned = replace(sought.filter, after=sought.before, newest_first=False)
+            page = search(store.read, turned)
+            if page.next is not None or len(page.rows) == ROWS:
+                rows = tuple(shown(one) for one in reversed(page.rows))
+                return Found(rows, page.next, sought.before if not rows else rows[-1]["id"], page.searched_to)
             sought = Asked(sought.filter, sought.fields)  # so few are newer: they are the beginning
-        rows = [brief(one) for one in store.records(replace(sought.filter, limit=ROWS + 1))]
+        page = search(store.read, sought.filter)
     except KeyError:
         return Found(gone=True)
-    return Found(tuple(rows[:ROWS]), newer=sought.filter.after is not None, older=len(rows) > ROWS)
+    rows = tuple(shown(one) for one in page.rows)
+    newer = sought.filter.after if not rows else rows[0]["id"]
+    return Found(rows, None if sought.filter.after is None else newer, page.next, page.searched_to)
 
 
 def view(sought: Asked, page: Found, config: Config) -> dict[str, Any]:
@@ -108,8 +116,9 @@ def view(sought: Asked, page: Found, config: Config) -> dict[str, Any]:
         "words": WORDS,
         "none": None,
         "rows": [_row(one) for one in rows],
-        "newer": address(sought.fields, before=rows[0]["id"]) if page.newer and rows else None,
-        "older": address(sought.fields, after=rows[-1]["id"]) if page.older and rows else None,
+        "newer": address(sought.fields, before=page.newer) if page.newer is not None else None,
+        "older": address(sought.fields, after=page.older) if page.older is not None else None,
+        "searched_to": page.searched_to,
         "newest": address(sought.fields),
         "api": _api(sought),
         "gone": page.gone,
