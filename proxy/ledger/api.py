@@ -13,7 +13,7 @@ import orjson
 from aiohttp import web
 
 from proxy.config import Config
-from proxy.ledger import exposition, schemas
+from proxy.ledger import detail_api, exposition, schemas
 from proxy.ledger.endpoint import ENDPOINTS, Endpoint, Guard
 from proxy.ledger.export import line
 from proxy.ledger.known_api import known
@@ -152,6 +152,14 @@ def answers() -> Iterable[Endpoint]:
     yield Endpoint(
         get, "/api/v1/records/{id}", record, "One comparison, token by token", "records",
         parameters=(schemas.ID,), answer=schemas.RECORD, also=_MISSING,
+    )  # fmt: skip
+    yield Endpoint(
+        get, "/api/v1/records/{id}/detail", detail_api.detail, "Both arms' tokens, alternatives and bodies", "records",
+        parameters=(schemas.ID,), answer=schemas.DETAIL, also=_MISSING,
+    )  # fmt: skip
+    yield Endpoint(
+        get, "/api/v1/records/{id}/repeat", detail_api.repeat, "Commands (bash, curl) that repeat it", "records",
+        parameters=(schemas.ID,), answer=schemas.REPEAT, also=_MISSING,
     )  # fmt: skip
     gone = {404: "no replica is running here"}
     yield Endpoint(get, "/api/v1/mirror", mirror, "What is mirrored", "mirror", answer=schemas.MIRROR, also=gone)

@@ -106,7 +106,7 @@ def _escaped(character: str) -> str:
         return "\\" + character
     if character.isprintable():
         return character
-    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
 def _comment(text: str) -> str:

@@ -172,6 +172,23 @@ MIRROR = _object(
     survives_restart=_FLAG,
 )
 CHANGE = _object({"enabled": _FLAG}, shadow=_or_null("string")) | {"additionalProperties": False}
+_SIDE = _object(
+    {"logprobs": {"type": "array", "items": _or_null("number")}, "total": _COUNT},
+    ids={"type": ["array", "null"]},
+    texts={"type": ["array", "null"]},
+    partial={"type": "array", "items": _object({"index": _COUNT, "data": _TEXT})},
+    channels={"type": "array", "items": _object({"start": _COUNT, "channel": _TEXT})},
+    listed={"type": "array", "items": _object({"index": _COUNT, "top": {"type": "array", "items": ANY}})},
+)
+DETAIL = _object(
+    {"choices": {"type": "array", "items": _object({"index": _COUNT, "primary": _SIDE, "shadow": _SIDE})}},
+    prompt_ids={"type": ["array", "null"]},
+    primary=_or_null("object"),
+    shadow={"type": "array", "items": _object({"path": _TEXT, "body": _TEXT})},
+    redacted=_FLAG,
+    schema=_COUNT,
+)
+REPEAT = _object({"schema": {"const": "parhelion.repeat/1"}, "shell": _TEXT})
 _MATCH: Schema = {
     "type": "object",
     "properties": {
