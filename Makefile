@@ -14,7 +14,7 @@ export PARHELION_VLLM_PYTHON ?= $(CURDIR)/$(VLLM_VENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help demo demo-vllm test soak bench lint unit vllm-env programs clean
+.PHONY: help demo demo-vllm test soak screenshots bench lint unit vllm-env programs clean
 
 help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,9 @@ programs: $(VENV)/test.stamp  ## foreign programs that the tests run beside the 
 
 soak: $(VENV)/test.stamp programs  ## mixed faults on the live path and half an hour of fuzzing, apart from the tests
 	$(BIN)/python -m pytest -m soak $(ARGS)
+
+screenshots: $(VENV)/test.stamp programs  ## the pictures of the README, taken anew with Chromium (ARGS="overview verdict" to choose)
+	$(BIN)/python -m tests.screenshots $(ARGS)
 
 bench: $(VENV)/test.stamp  ## speed beside nginx and other gateways, as ratios (ARGS="--rows cpu,off --pairs 3 --seconds 1")
 	$(BIN)/python -m tests.bench $(ARGS)

@@ -154,6 +154,7 @@ ALL: dict[str, Callable[[], Path]] = {
     "curl": lambda: debian("curl", "curl"),
     "node": lambda: debian("nodejs", "node"),
     "chromium": lambda: debian("chromium", "chromium"),
+    "pictures": lambda: environment("pictures", "pillow==12.0.0"),
     "axe": lambda: node("axe", "axe-core@4.10.3"),
     "openai-python": lambda: environment("openai-python", "openai==3.57.0"),
     "openai-node": lambda: node(
