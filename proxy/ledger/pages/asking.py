@@ -83,7 +83,9 @@ def _content(value: Any) -> list[Part]:
     parts = []
     for one in value[:MESSAGES]:
         text = one if isinstance(one, str) else one.get("text") if isinstance(one, dict) else None
-        kind = "text" if isinstance(text, str) else str(one.get("type", "part"))[:40] if isinstance(one, dict) else "JSON"
+        kind = (
+            "text" if isinstance(text, str) else str(one.get("type", "part"))[:40] if isinstance(one, dict) else "JSON"
+        )
         parts.append(_part(text, "text") if isinstance(text, str) else _part(_json(one), kind))
     return parts
 

@@ -15,7 +15,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from proxy.ledger import exposition
 from proxy.ledger.pages.assets import asset
-from proxy.ledger.pages.token_text import token
+from proxy.ledger.pages.outputs import own
+from proxy.ledger.pages.token_text import raw, token
 from proxy.ledger.pages.visible import FILTERS, printed
 from proxy.ledger.site import SITE
 
@@ -52,7 +53,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= FILTERS | {"token": token}
+    made.filters |= FILTERS | {"token": token, "own": own, "hexbytes": raw}
     made.globals |= {"asset": asset}
     return made
 

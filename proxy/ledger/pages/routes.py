@@ -8,6 +8,7 @@ from proxy.ledger import schemas
 from proxy.ledger.endpoint import Endpoint, Guard
 from proxy.ledger.pages.addresses import addresses
 from proxy.ledger.pages.assets import static
+from proxy.ledger.pages.comparison import comparison
 from proxy.ledger.pages.divergences import divergences
 from proxy.ledger.pages.engines import engines, engines_json
 from proxy.ledger.pages.entrance import enter, leave, login
@@ -34,3 +35,4 @@ def pages() -> Iterable[Endpoint]:
         get, "/api/v1/engines", engines_json, "Engines side by side", "engines",
         parameters=schemas.ONLY, answer=schemas.ENGINES,
     )  # fmt: skip
+    yield Endpoint(get, "/divergences/{id}", comparison, "One comparison", "records", media=html)

@@ -16,7 +16,9 @@ _FLOOR, _DECADES = 1e-4, 5.0  # nats: what two runs of one engine often differ b
 _LETTERS = {"genuine": "G", "near_tie": "N", "exact_tie": "T", "unknown": "?"}
 _NAMES = {kind: f"var(--c-{kind.replace('_', '-')})" for kind in _LETTERS}
 _BAR = Markup('<rect x="{}" y="{}" width="{}" height="{}" fill="var(--c-band)"/>')
-_MARK = Markup('<g fill="{0}"><rect x="{1}" y="12" width="2" height="{2}"/><text x="{3}" y="10" font-size="11" text-anchor="{4}">{5}</text></g>')
+_MARK = Markup(
+    '<g fill="{0}"><rect x="{1}" y="12" width="2" height="{2}"/><text x="{3}" y="10" font-size="11" text-anchor="{4}">{5}</text></g>'
+)
 _SVG = Markup(
     '<svg class="strip" viewBox="0 0 {} {}" role="img" aria-labelledby="strip-t strip-d">'
     '<title id="strip-t">Error by position</title><desc id="strip-d">{}</desc>{}</svg>'
@@ -59,4 +61,6 @@ def _bar(x: float, wide: float, value: float) -> Markup:
 
 def _mark(x: float, kind: str) -> Markup:
     anchor = "start" if x < WIDTH / 2 else "end"
-    return _MARK.format(_NAMES[kind], f"{x:.1f}", HEIGHT - 12, f"{x + (3 if anchor == 'start' else -1):.1f}", anchor, _LETTERS[kind])
+    return _MARK.format(
+        _NAMES[kind], f"{x:.1f}", HEIGHT - 12, f"{x + (3 if anchor == 'start' else -1):.1f}", anchor, _LETTERS[kind]
+    )
