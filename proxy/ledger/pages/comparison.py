@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from proxy.config import Config
 from proxy.ledger import known, known_file
-from proxy.ledger.detail import Detail, unpack
+from proxy.ledger.detail import Detail
 from proxy.ledger.listing import QueryError, brief
 from proxy.ledger.pages import outputs
 from proxy.ledger.pages.asking import asking
@@ -72,8 +72,7 @@ def read(config: Config, id: str, now: float) -> Seen | None:  # noqa: A002 - th
             return None
         beside = [one for one in store.records(Filter(exchange=record.exchange, limit=SIBLINGS)) if one.id != id]
         footprints = (store.footprint(record.primary_footprint), store.footprint(record.shadow_footprint))
-        packed = store.read("SELECT details.body FROM details JOIN records USING (seq) WHERE records.id = ?", [id])
-        kept = unpack(packed[0][0]) if packed else None
+        kept = store.detail(id)
     rules = known_file.load(config).in_force(now)
     return Seen(record, kept, footprints, tuple(brief(one) for one in beside), rules)
 
@@ -111,7 +110,6 @@ def view(seen: Seen, at: Place, config: Config) -> dict[str, Any]:
         "known": known.names(seen.rules, record),
         "days": (1, 7, 14, 30, 90),
         "match": {name: value for name, value in _match(record).items() if value},
-        "none": None,
     }
 
 

@@ -114,7 +114,6 @@ def view(sought: Asked, page: Found, config: Config) -> dict[str, Any]:
         "shown": SHOWN[sought.fields.get("show", "differing")],
         "shows": list(SHOWN.items()),
         "words": WORDS,
-        "none": None,
         "rows": [_row(one) for one in rows],
         "newer": address(sought.fields, before=page.newer) if page.newer is not None else None,
         "older": address(sought.fields, after=page.older) if page.older is not None else None,

@@ -60,24 +60,19 @@ def _arm(choice: Choice, arm: str, index: int, own: Any) -> dict[str, Any]:
 
 
 def _listed(top: Sequence[Alternative], picked: TokenRef | None, other: TokenRef | None) -> list[dict[str, Any]]:
-    highest = max((one.logprob for one in top), default=0.0)
-    found = []
-    for rank, one in enumerate(top, 1):
-        tied = sum(each.logprob > one.logprob for each in top) + 1
-        found.append(
-            {
-                "rank": min(rank, tied),
-                "token": {"id": one.id, "text": one.text},
-                "data": one.data if one.text is None or "\ufffd" in one.text else None,
-                "logprob": one.logprob,
-                "probability": probability(one.logprob),
-                "bar": round(100 * (probability(one.logprob) or 0), 2),
-                "below": one.logprob - highest,
-                "picked": _is(one, picked),
-                "other": _is(one, other),
-            }
-        )
-    return found
+    return [
+        {
+            "rank": sum(each.logprob > one.logprob for each in top) + 1,
+            "token": {"id": one.id, "text": one.text},
+            "data": one.data if one.text is None or "\ufffd" in one.text else None,
+            "logprob": one.logprob,
+            "probability": probability(one.logprob),
+            "bar": round(100 * (probability(one.logprob) or 0), 2),
+            "picked": _is(one, picked),
+            "other": _is(one, other),
+        }
+        for one in top
+    ]
 
 
 def _is(one: Alternative, token: TokenRef | None) -> bool:
