@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
+from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
+from proxy.ledger import known
+from proxy.ledger.facets import facets
 from proxy.ledger.listing import QueryError, brief
-from proxy.ledger.pages.divergences import ROWS, address, asked, found, view
+from proxy.ledger.pages.divergences import ROWS, address, asked, found, read, view
+from proxy.ledger.query import gravest
 from proxy.ledger.store import Store
 from tests.browser import accessible
-from tests.ledger.filled import CANDIDATE, HOSTILE
+from tests.ledger.filled import CANDIDATE, CONTROL, HOSTILE, NOW
 
 
 def test_what_is_empty_was_not_asked_for():
@@ -36,7 +41,7 @@ def test_pages_go_on_in_both_directions_and_leave_nothing_out(filled):
         every = [one.id for one in store.records() if one.comparison.outcome != "incomparable"][::-1]
         query, seen, pages = [("show", "all")], [], []
         while True:
-            page = found(store, asked(query))
+            page = found(store.read, asked(query))
             pages.append([one["id"] for one in page.rows])
             seen += pages[-1]
             if not page.older:
@@ -46,7 +51,7 @@ def test_pages_go_on_in_both_directions_and_leave_nothing_out(filled):
         assert page.newer
         assert [one for one in seen if one in set(every)] == every
         for at in range(len(pages) - 1, 0, -1):
-            back = found(store, asked([("show", "all"), ("before", pages[at][0])]))
+            back = found(store.read, asked([("show", "all"), ("before", pages[at][0])]))
             assert [one["id"] for one in back.rows] == pages[at - 1]
             assert (back.newer is not None) == (at > 1)
             assert back.older
@@ -54,25 +59,72 @@ def test_pages_go_on_in_both_directions_and_leave_nothing_out(filled):
 
 def test_few_newer_ones_are_the_beginning(filled):
     with Store.open_read_only(filled.config.records.url) as store:
-        whole = found(store, asked([("show", "all")]))
-        part = found(store, asked([("show", "all"), ("before", whole.rows[3]["id"])]))
+        whole = found(store.read, asked([("show", "all")]))
+        part = found(store.read, asked([("show", "all"), ("before", whole.rows[3]["id"])]))
         assert part.rows == whole.rows
         assert not part.newer
         assert len(whole.rows) == ROWS
-        assert found(store, asked([("after", "gone")])).gone
+        assert found(store.read, asked([("after", "gone")])).gone
 
 
 def test_the_rows_are_those_of_the_api(filled):
     with Store.open_read_only(filled.config.records.url) as store:
         sought = asked([("class", "genuine"), ("shadow", CANDIDATE)])
-        page = found(store, sought)
+        page = found(store.read, sought)
         shown = view(sought, page, filled.config)
         assert shown["rows"]
         for row in shown["rows"]:
             record = store.record(row["id"])
             assert record is not None
-            assert row == brief(record) | {"href": f"/divergences/{record.id}"}
+            assert row == brief(record) | {"href": f"/divergences/{record.id}", "known": []}
         assert shown["api"] == f"/api/v1/records?class=genuine&shadow={CANDIDATE}&differing=yes"
+
+
+RULE = known.Rule("ties", known.Match(difference="near_tie", shadow=CANDIDATE), NOW + 60, NOW)
+
+
+def test_known_differences_are_hidden_shown_or_alone(filled):
+    with Store.open_read_only(filled.config.records.url) as store:
+
+        def kinds(*query):
+            page = found(store.read, asked(list(query)), [RULE])
+            return {(one["class"], one["shadow"]) for one in page.rows}
+
+        assert ("near_tie", CANDIDATE) in kinds(("known", "show"))
+        assert ("near_tie", CANDIDATE) not in kinds()
+        assert ("near_tie", CONTROL) in kinds()
+        assert kinds(("known", "ties")) == {("near_tie", CANDIDATE)}
+        assert kinds(("known", "ties"), ("class", "genuine")) == set()
+        one = filled.records["genuine/free"]
+        alone = known.Rule("alone", known.Match(record=one), NOW + 60, NOW)
+        assert [row["id"] for row in found(store.read, asked([("known", "alone")]), [alone]).rows] == [one]
+        with pytest.raises(QueryError, match="ties"):
+            kinds(("known", "others"))
+        page = found(store.read, asked([("known", "show")]))
+        shown = view(asked([]), replace(page, rules=(RULE,)), filled.config)
+        assert {bool(row["known"]) for row in shown["rows"] if row["class"] == "near_tie"} == {True, False}
+
+
+def test_counts_of_the_form_are_those_of_the_records(filled):
+    with Store.open_read_only(filled.config.records.url) as store:
+        records = list(store.records())
+        counts = facets(store.read, asked([("shadow", CANDIDATE)]).filter)
+        differing = [one for one in records if gravest(one.comparison) is not None]
+        mine = [one for one in differing if one.shadow == CANDIDATE]
+        assert counts["difference"] == Counter(gravest(one.comparison).value for one in mine)
+        assert counts["mode"] == Counter(one.comparison.mode.value for one in mine)
+        assert counts["shadow"] == Counter(one.shadow for one in differing)
+        assert facets(store.read, asked([("finding", "output_length")]).filter) == {}
+        late = facets(store.read, asked([("since", str(NOW - 3600))]).filter)
+        assert 0 < sum(late["mode"].values()) < len(differing)
+
+
+def test_rules_that_cannot_be_read_are_said_and_hide_nothing(filled, tmp_path):
+    config = replace(filled.config, state=str(tmp_path))
+    (tmp_path / "known.json").write_text("{")
+    page = read(config, asked([]), NOW)
+    assert page.rows
+    assert "known.json does not say what is known" in page.trouble
 
 
 @pytest.mark.browser
