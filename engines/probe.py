@@ -86,7 +86,7 @@ async def probe(
     return Probe(
         dialect=dialect.name,
         model=name,
-        defaults=_declared_defaults(facts.defaults, declared),
+        defaults=declared_defaults(facts.defaults, declared),
         footprint=footprint,
         capabilities=seen,
         findings=tuple(findings),
@@ -309,7 +309,7 @@ def _with_mode(seen: Capabilities, dialect: Dialect, facts: Facts, declared: Map
     return seen
 
 
-def _declared_defaults(known: Defaults, declared: Mapping[str, Any]) -> Defaults:
+def declared_defaults(known: Defaults, declared: Mapping[str, Any]) -> Defaults:
     """Let ``declare`` say sampling defaults that no route shows."""
     said: dict[str, Any] = {
         name: int(value) if name in _WHOLE else float(value)

@@ -15,7 +15,7 @@ Switch = Annotated[bool, Parameter(negative="")]
 
 
 def replay(
-    file: Path,
+    file: Annotated[Path, Parameter(allow_leading_hyphen=True)],
     /,
     *,
     config: Annotated[Path | None, Parameter(name=["--config", "-c"])] = None,

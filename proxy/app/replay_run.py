@@ -6,6 +6,7 @@ House rules. Progress goes to standard error and the report to standard output. 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -69,7 +70,6 @@ def run(flags: Flags) -> int:
     """Replay; the exit status. Raises ConfigError."""
     _sound(flags)
     config, choices, out = _config(flags), _choices(flags), _out(flags)
-    logs.set_up(level=30)
     try:
         traffic = open_traffic(flags.file, flags.replies)
         try:
@@ -84,6 +84,7 @@ def run(flags: Flags) -> int:
 
 
 def _replayed(flags: Flags, session: Session, traffic: Traffic) -> int:
+    logs.set_up(level=logging.WARNING)
     console = Console(stderr=True)
     left = session.course.planned - session.before
     again = f", {session.before} of them settled before: going on" if session.before else ""
@@ -177,6 +178,8 @@ def _told(flags: Flags, session: Session) -> int:
 
 def _sound(flags: Flags) -> None:
     """Raise ConfigError for a flag that makes no sense."""
+    if str(flags.file).startswith("--"):
+        raise ConfigError(f"{flags.file}: there is no such option, or FILE is missing; see parhelion replay --help")
     for name, right, say in (
         ("--concurrency", 1 <= flags.concurrency <= 1024, "give 1 to 1024"),
         ("--rate", flags.rate is None or flags.rate > 0, "give requests a second above 0"),

@@ -247,5 +247,10 @@ def _untimed(one: Settlement) -> Settlement:
 
 async def _mirrored(desk: Desk, exchange: Exchange) -> Mirrored | Done:
     answered: asyncio.Future[Mirrored | Done] = asyncio.get_running_loop().create_future()
-    desk.mirror(exchange, answered.set_result)
+
+    def then(came: Mirrored | Done) -> None:
+        if not answered.done():  # it is when the replay was stopped at once
+            answered.set_result(came)
+
+    desk.mirror(exchange, then)
     return await answered

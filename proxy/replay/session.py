@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from engines.registry import dialect
+from engines.unasked import unasked
 from proxy.compare.verdict import State, judge
 from proxy.config import Config, Records
 from proxy.judge.engines import Engines
@@ -70,7 +71,7 @@ class Session:
     ) -> None:
         self.config, self.traffic, self.choices, self.out, self.before = config, traffic, choices, out, before
         self._begun = begun
-        self._plan = plan(traffic, replace(choices.wanted, since=begun.since, answered=choices.recorded))
+        self._plan = _planned(traffic, choices, begun.since)
         self.course = Course(len(self._plan), before)
         self._replay: Replay | None = None
 
@@ -94,7 +95,7 @@ class Session:
         engines = Engines(config, ledger, metrics)
         if self.choices.recorded:
             await _without_primary(engines, config)
-        parts = [loop.create_task(engines.watch()), loop.create_task(ledger.run())]
+        writer, parts = loop.create_task(ledger.run()), [loop.create_task(engines.watch())]
         primary = LivePrimary(config, engines.primary, connections=self.choices.concurrency, deadline=_deadline(config))
         try:
             await self._ready(engines)
@@ -116,14 +117,14 @@ class Session:
             )
             if not self.course.ended:
                 parts.append(loop.create_task(self._replay.run(self._pace())))
-                await _first(parts)
+                await _first([writer, *parts])
         finally:
-            for part in [one for one in parts if one is not parts[1]]:
+            for part in parts:
                 part.cancel()
-            await asyncio.gather(*[one for one in parts if one is not parts[1]], return_exceptions=True)
+            await asyncio.gather(*parts, return_exceptions=True)
             await ledger.close()
-            parts[1].cancel()
-            await asyncio.gather(parts[1], return_exceptions=True)
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
             await primary.aclose()
             await engines.close()
 
@@ -151,9 +152,14 @@ class Session:
         return Pace(self.choices.rate or limit, times, self.choices.speed)
 
 
+def _planned(traffic: Traffic, choices: Choices, since: float | None) -> list[int]:
+    return plan(traffic, replace(choices.wanted, since=since, answered=choices.recorded))
+
+
 @contextmanager
 def opened(config: Config, traffic: Traffic, choices: Choices, out: Path, *, fresh: bool) -> Iterator[Session]:
     """Begin a replay, or go on with it. Raises TrafficError for a store of another one, StoreError for one that cannot be used."""
+    _planned(traffic, choices, None if choices.since is None else time.time() - choices.since)
     with _locked(out):
         if fresh:
             for end in ("", "-wal", "-shm"):
@@ -196,8 +202,10 @@ def _locked(out: Path) -> Iterator[None]:
             raise TrafficError(
                 f"{out}: another replay is writing it; wait for it, or name another store with --out"
             ) from None
-        yield
-        lock.unlink(missing_ok=True)
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def private(config: Config, choices: Choices, out: Path, digest: str) -> Config:
@@ -225,9 +233,10 @@ def decided(config: Config, store: Store) -> bool:
 
 
 async def _without_primary(engines: Engines, config: Config) -> None:
-    """Nobody asks it: its replies are read as those of the engine that the configuration names."""
-    _, arm = engines.made.pop(PRIMARY)
+    """Nobody asks it: its replies are read as those of the engine that the configuration names and declares."""
+    spec, arm = engines.made.pop(PRIMARY)
     arm.dialect = dialect("openai" if config.primary.engine == "auto" else config.primary.engine)
+    engines.stacks.found(arm, spec.who, unasked(arm.dialect, config.primary.declare))
     await arm.client.aclose()
 
 

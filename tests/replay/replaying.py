@@ -30,15 +30,14 @@ def requests(file: Path, count: int, **fields: Any) -> Path:
 
 
 @contextmanager
-def engines(directory: Path) -> Iterator[list[str]]:
-    """A primary, a noisy candidate and a control that is a little noisy: as flags."""
+def engines(directory: Path, **more: Any) -> Iterator[list[str]]:
+    """A primary, a noisy candidate and a control that is a little noisy: as flags. ``more``: what a script says besides, by engine."""
     scripts = {}
-    for name, noise in (("candidate", 0.05), ("control", 0.01)):
+    for name, noise in (("primary", 0.0), ("candidate", 0.05), ("control", 0.01)):
         scripts[name] = directory / f"{name}.yaml"
-        scripts[name].write_text(f"differences: {{noise: {noise}}}\n")
+        scripts[name].write_text(json.dumps({"differences": {"noise": noise}} | more.get(name, {})))
     with ExitStack() as stack:
-        primary = stack.enter_context(scripted("vllm"))
-        candidate, control = (stack.enter_context(scripted("vllm", scripts[name])) for name in ("candidate", "control"))
+        primary, candidate, control = (stack.enter_context(scripted("vllm", one)) for one in scripts.values())
         yield ["--primary", primary, "--shadow", f"candidate={candidate}", "--control", control]
 
 
