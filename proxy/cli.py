@@ -107,7 +107,7 @@ def serve(
         )
         sys.stdout.write(
             f"parhelion ready: clients http://{supervisor.listening() or '-'} -> {settings.primary.url}; {share}; "
-            f"metrics http://{address}/metrics\n"
+            f"metrics http://{address}/metrics, pages http://{address}/\n"
         )
         sys.stdout.flush()
 

@@ -61,7 +61,7 @@ def run(*, requests: int, json_file: Path | None, keep: bool, vllm: bool) -> int
             trio = stack.enter_context((with_vllm if vllm else light)(directory, say))
             proxy = stack.enter_context(ProxyProcess(_settings(trio, directory), directory))
             proxy.wait_known(["primary", *(shadow["name"] for shadow in trio.shadows)], _PROBING)
-            say(f"proxy ready: clients {proxy.clients}, metrics {proxy.admin}/metrics")
+            say(f"proxy ready: clients {proxy.clients}, metrics {proxy.admin}/metrics, pages {proxy.admin}/")
             _drive(proxy, trio, requests, console)
             report = proxy.report()
             _show(report, trio, console)
@@ -211,7 +211,7 @@ def _keep(proxy: ProxyProcess, trio: Trio, console: Console) -> None:
         f"\nEverything is left running until Ctrl-C:\n  clients  {proxy.clients}/v1   model {MODEL}", highlight=False
     )
     console.print(
-        f"  metrics  {proxy.admin}/metrics\n  report   {proxy.admin}/api/v1/report\n  primary  {trio.primary}",
+        f"  pages    {proxy.admin}/\n  metrics  {proxy.admin}/metrics\n  report   {proxy.admin}/api/v1/report\n  primary  {trio.primary}",
         highlight=False,
     )
     try:

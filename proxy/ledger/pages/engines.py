@@ -6,6 +6,7 @@ marked as one that only may be.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from engines.capabilities import Level
 from engines.footprint import FIELDS
-from proxy.compare.layers import place
+from proxy.compare.layers import Evidence, place
 from proxy.config import Config
 from proxy.ledger import changes, engine_state
 from proxy.ledger.api import as_json
@@ -24,7 +25,8 @@ from proxy.ledger.engine_state import EngineState
 from proxy.ledger.listing import QueryError
 from proxy.ledger.metrics import PREFIX
 from proxy.ledger.pages.frame import render
-from proxy.ledger.remedies import Engine, advice
+from proxy.ledger.pages.newest import at_once
+from proxy.ledger.remedies import Engine, advice, evidence_line
 from proxy.ledger.site import SITE, Site
 from proxy.ledger.sources import open_ledgers
 from proxy.ledger.stack import stack_differences
@@ -44,8 +46,8 @@ class Known(Struct, frozen=True):
     store_error: str = ""
 
 
-def view(known: Known, *, only_differences: bool = False) -> dict[str, Any]:
-    """Return what the page shows."""
+def view(known: Known, *, only_differences: bool = False, recent: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return what the page shows. ``recent``: the report over the newest records, which has what was seen of each finding; None while there is none."""
     stacks = {name: known.footprints.get(name, {}) for name, _ in known.arms}
     differing = {
         name: {one["field"]: bool(one["sure"]) for one in stack_differences(stacks["primary"], stack)}
@@ -62,7 +64,7 @@ def view(known: Known, *, only_differences: bool = False) -> dict[str, Any]:
         "rows": [row for row in told if row["differs"] or not only_differences],
         "untold": [row["field"] for row in rows if row not in told],
         "changes": [_change(one) for one in reversed(known.changes[-_CHANGES:])],
-        "findings": None if known.findings is None else _findings(known.findings, stacks),
+        "findings": None if known.findings is None else _findings(known.findings, stacks, _seen(recent)),
     }
 
 
@@ -110,17 +112,27 @@ def _change(one: Change) -> dict[str, Any]:
     }
 
 
+def _seen(recent: Mapping[str, Any] | None) -> dict[tuple[str, str], Evidence]:
+    """Return what was seen of each finding, by shadow and finding."""
+    shadows = [] if recent is None else recent["shadows"]
+    return {(one["name"], found["finding"]): found["evidence"] for one in shadows for found in one["findings"]}
+
+
 def _findings(
-    counted: Mapping[str, Mapping[str, int]], stacks: Mapping[str, Mapping[str, Any]]
+    counted: Mapping[str, Mapping[str, int]],
+    stacks: Mapping[str, Mapping[str, Any]],
+    seen: Mapping[tuple[str, str], Evidence],
 ) -> list[dict[str, Any]]:
     found = []
     primary = Engine("primary", str(stacks["primary"].get("engine") or ""))
     for shadow, counts in counted.items():
         arms = {"primary": primary, "shadow": Engine(shadow, str(stacks.get(shadow, {}).get("engine") or ""))}
         for finding in sorted(counts, key=place):
-            told = advice(finding, {}, arms)
+            evidence = seen.get((shadow, finding), {})
+            told = advice(finding, evidence, arms)
             found.append({
                 "shadow": shadow, "finding": finding, "count": counts[finding], "severity": told.severity, "remedy": told.remedy,
+                "evidence": evidence, "seen": evidence_line(evidence),
             })  # fmt: skip
     return found
 
@@ -148,17 +160,17 @@ def _counted(points: Mapping[str, Mapping[tuple[str, ...], Any]], names: Sequenc
 async def engines(request: web.Request) -> web.Response:
     """Show the page."""
     only = _only(request)
-    return render(request, "engines.html", view(await _known(request.app[SITE]), only_differences=only))
+    return render(request, "engines.html", await _values(request.app[SITE], only=only))
 
 
 async def engines_json(request: web.Request) -> web.Response:
     """Give the same to programs."""
-    values = view(await _known(request.app[SITE]), only_differences=_only(request))
-    return as_json(msgspec.to_builtins(values))
+    return as_json(msgspec.to_builtins(await _values(request.app[SITE], only=_only(request))))
 
 
-async def _known(site: Site) -> Known:
-    return await site.read(read, site.config)
+async def _values(site: Site, *, only: bool) -> dict[str, Any]:
+    known, newest = await asyncio.gather(site.read(read, site.config), at_once(site.config))
+    return view(known, only_differences=only, recent=None if newest is None else newest.report)
 
 
 def _only(request: web.Request) -> bool:

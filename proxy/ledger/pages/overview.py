@@ -12,17 +12,15 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from proxy.config import Config
 from proxy.ledger.api import as_json
 from proxy.ledger.mirror_api import position
 from proxy.ledger.operation import Operation
 from proxy.ledger.pages import agreement, happenings, hourly, keeping_up, untouched
 from proxy.ledger.pages.frame import render
+from proxy.ledger.pages.newest import at_once
 from proxy.ledger.pages.reading import Seen, read
-from proxy.ledger.recent import Recent, latest
+from proxy.ledger.recent import Recent
 from proxy.ledger.site import SITE, Site
-
-_PATIENCE = 0.15  # seconds; a page is to be there within 0.2
 
 
 def view(seen: Seen, switch: Mapping[str, Any] | None, newest: Recent | None = None) -> dict[str, Any]:
@@ -62,16 +60,8 @@ async def overview_json(request: web.Request) -> web.Response:
 
 
 async def _values(site: Site) -> dict[str, Any]:
-    seen, newest = await asyncio.gather(site.read(read, site.config, site.clock()), _newest(site.config))
+    seen, newest = await asyncio.gather(site.read(read, site.config, site.clock()), at_once(site.config))
     return view(seen, _switch(site.operation), newest)
-
-
-async def _newest(config: Config) -> Recent | None:
-    """Return the report over the newest records if it is there at once: nobody waits for a page as long as one may take."""
-    try:
-        return await asyncio.wait_for(latest(config), _PATIENCE)
-    except TimeoutError:
-        return None
 
 
 def _switch(operation: Operation | None) -> dict[str, Any] | None:

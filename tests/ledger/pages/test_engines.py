@@ -63,6 +63,16 @@ def test_findings_stand_by_layer_with_a_remedy_for_the_engine_at_hand(filled):
     assert {one["finding"]: one["count"] for one in rest}["finish_reason"] > 0
 
 
+def test_what_was_seen_of_a_finding_comes_from_the_newest_records(filled):
+    evidence = {"arm": "shadow", "primary": "look", "shadow": HARM[1]}
+    report = {"shadows": [{"name": CANDIDATE, "findings": [{"finding": "tool_call_name", "evidence": evidence}]}]}
+    found = view(read(filled.config), recent=report)["findings"]
+    [tools] = [one for one in found if one["finding"] == "tool_call_name"]
+    assert tools["evidence"] == evidence
+    assert "look" in tools["seen"]
+    assert all(not one["seen"] for one in found if one is not tools)
+
+
 def test_a_change_says_what_was_and_what_is(filled):
     [change] = view(read(filled.config))["changes"]
     assert change["arm"] == CANDIDATE
