@@ -1,0 +1,197 @@
+"""The parts that say how much differs, and where: headline numbers with their floor, survival, positions, slices, ties, lengths, latency."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from proxy.compare.headline import REASONS
+from proxy.ledger import rows
+from proxy.ledger.charts import along as drawn_along
+from proxy.ledger.charts.strips import Line, Spread, floors, quantiles, shares
+from proxy.ledger.charts.survival import survival as drawn_survival
+from proxy.ledger.charts.verdict import slices
+from proxy.ledger.inert import inert
+from proxy.ledger.pages.visible import count, share
+from proxy.ledger.parts.part import At, Cell, Part, Table, data, form_of, interval, named
+from proxy.ledger.tie_report import sentences
+from proxy.ledger.where_lines import where_lines
+
+_MODES = {"free": "answering on its own", "forced": "scoring the primary's tokens"}
+_SPREADS = (
+    ("logprob_error_nats", "Logprob error", "nats"),
+    ("relative_error", "Relative error of logprobs", "share"),
+    ("probability_error", "Probability error", "share"),
+)
+_LATENCY = (("time_to_first_token_seconds", "Time to the first token"), ("inter_token_seconds", "Time between tokens"))
+_QUANTILES = ("median", "p90", "p99", "max", "mean")
+
+
+def floor_and_excess(shadow: At) -> Part:
+    """Return the part on headline numbers, both modes."""
+    charts, tables, said = [], [], []
+    for mode, words in _MODES.items():
+        block = shadow["modes"][mode]
+        found = block["headline"]
+        if not found:
+            continue
+        charts.append(floors([Line(named(name), found.value[name]) for name in found.keys()], f"Floor and excess, {words}"))
+        tables.append(_headline(found, f"Headline numbers, {mode}: {words}"))
+        if left := block["without_floor"]:
+            said.append(Markup("{}: {} requests and {} tokens are left out here, for the control has no result of the same.").format(mode, data(left["requests"], count), data(left["tokens"], count)))
+        said += _no_interval(mode, found)
+    return Part("Floor and excess", tuple(said), tuple(charts), tuple(tables), "Nothing has been compared yet.")
+
+
+def _headline(found: At, caption: str) -> Table:
+    shown = []
+    for name in found.keys():
+        one, form = found[name], form_of(name)
+        shown.append((
+            named(name), data(one["raw"], form), interval(one["raw_interval"], form), data(one["n"], count),
+            data(one["floor"], form), interval(one["floor_interval"], form), data(one["floor_n"], count),
+            data(one["excess"], form), interval(one["interval"], form), data(one["conversations"], count),
+        ))  # fmt: skip
+    heads = ("number", "candidate", "95 %", "n", "floor", "95 %", "n", "excess", "95 %", "conversations")
+    return Table(caption, heads, tuple(shown))
+
+
+def _no_interval(mode: str, found: At) -> list[str]:
+    by: dict[str, list[str]] = {}
+    for name in found.keys():
+        if (why := found[name]["no_interval"]["interval"].value) is not None:
+            by.setdefault(why, []).append(named(name))
+    return [f"{mode}: no interval of the excess, for {REASONS.get(why) or why}: {', '.join(names)}." for why, names in by.items()]
+
+
+def survival(shadow: At) -> Part:
+    """Return the part on the common prefix."""
+    block = shadow["modes"]["free"]["survival"]
+    median = tuple(
+        (role, data(block["median"][role]["position"], count), interval(block["median"][role]["interval"], count), data(block["streams"][role], count), data(block["events"][role], count))
+        for role in block["median"].keys()
+    )  # fmt: skip
+    tables = (Table("At which token half have parted (tokens from 0)", ("arm", "token", "95 %", "replies", "of them parted"), median),) if median else ()
+    return Part("How long replies stay the same", charts=(drawn_survival(block.value),), tables=tables)
+
+
+def places(shadow: At) -> Part:
+    """Return the part on where it differs: positions and slices."""
+    free, forced = shadow["modes"]["free"]["by_position"].value, shadow["modes"]["forced"]["by_position"].value
+    charts = []
+    if "free" in shadow["modes"].keys():
+        charts.append(drawn_along.along(free, drawn_along.HAZARD))
+    if "forced" in shadow["modes"].keys():
+        charts += [drawn_along.along(forced, drawn_along.FLIPS), drawn_along.along(forced, drawn_along.ERRORS)]
+    cut = tuple(
+        (f"{named(str(one['dimension'].value))} {one['value'].value}", data(one["conversations"], count), data(one["candidate_bad"], count), data(one["control_bad"], count), data(one["log_e"]), "named" if one["named"] else "")
+        for one in shadow["slices"]
+    )  # fmt: skip
+    heads = ("slice", "conversations", "candidate bad", "control bad", "ln of the evidence", "")
+    tables = (Table("The candidate's conversations, cut by what is known of the request", heads, cut),) if cut else ()
+    return Part("Where it differs", tuple(f"{line}." for line in where_lines(shadow.value)), (*charts, slices(shadow["slices"].value)), tables)
+
+
+def values(shadow: At, control: At | None) -> Part:
+    """Return the part on distributions of errors."""
+    charts, table = [], []
+    for key, title, unit in _SPREADS:
+        spreads = []
+        for mode in _MODES:
+            for one, role in ((shadow, "candidate"), (control, "control")):
+                block = None if one is None else one["modes"][mode][key]
+                if block:
+                    spreads.append(Spread(f"{role}, {mode}", role, block.value))
+                    table.append((f"{title}, {role}, {mode} ({unit})", *(data(block[name]) for name in _QUANTILES), data(block["count"], count)))
+        if spreads:
+            charts.append(quantiles(title, unit, spreads))
+    tables = (Table("Distributions", ("of", *_QUANTILES, "n"), tuple(table)),) if table else ()
+    return Part("How far values differ", (), tuple(charts), tables, "No arm has given values of the same tokens yet.")
+
+
+def ties(shadow: At, report: At) -> Part:
+    """Return the part on ties and how they are broken."""
+    block = shadow["ties"]
+    if not block or not (block["positions"] or block["shadow_positions"]):
+        return Part("Ties at the top", empty="Nobody has looked at the top of a list of alternatives yet.")
+    picks = [("primary", block["primary_pick"].value), (shadow["name"].value, block["shadow_pick"].value)]
+    table = [
+        ("exact ties of the primary", data(block["exact"], count), data(block["positions"], count)),
+        ("exact ties of the shadow", data(block["shadow_exact"], count), data(block["shadow_positions"], count)),
+        ("tie-break mismatches", data(block["tie_break_mismatches"], count), ""),
+        ("  of them with the same tied tokens in both", data(block["mismatches"]["same_set"], count), data(block["mismatches"]["n"], count)),
+    ]  # fmt: skip
+    policy = tuple(
+        (arm, data(one["rule"]), data(one["picks"], count), *(Markup("{} ({})").format(data(one[way]["share"], share), interval(one[way]["interval"], share)) for way in ("lowest", "highest", "other")))
+        for arm in block["policy"].keys()
+        if (one := block["policy"][arm])
+    )  # fmt: skip
+    tables = [Table("Positions at which the first two tokens are exactly as likely", ("what", "n", "of"), tuple(table))]
+    if policy:
+        tables.append(Table("Which of tied tokens an arm picks, by id", ("arm", "rule", "picks", "lowest (95 %)", "highest (95 %)", "other (95 %)"), policy))
+    only = {**report.value, "shadows": [one for one in report.value["shadows"] if one["name"] == shadow["name"].value]}
+    said = tuple(sentences(only))
+    return Part("Ties at the top", said, (shares("Which of tied tokens is picked", picks, ("lowest", "highest", "other")),), tuple(tables))
+
+
+def outputs(shadow: At) -> Part:
+    """Return the part on tool calls, JSON, reasoning, refusals, and replies that are numbers."""
+    free = shadow["modes"]["free"]
+    found = [
+        _flat(title, free[key])
+        for key, title in (("tools", "Tool calls"), ("json", "JSON"), ("reasoning", "Reasoning"), ("refusals", "Refusals"), ("embeddings", "Embeddings"), ("rerank", "Rerank"), ("score", "Scores"))
+        if free[key]
+    ]  # fmt: skip
+    return Part("Tool calls, JSON, reasoning and other replies", tables=tuple(found), empty="No reply was compared in which tools were offered, JSON was asked for, or reasoning was shown.")
+
+
+def _flat(title: str, block: At) -> Table:
+    """One row a number, however deep it stands."""
+    return Table(title, ("what", "value"), tuple(_leaves(block, ())))
+
+
+def _leaves(at: At, way: tuple[str, ...]) -> list[tuple[Cell, ...]]:
+    if isinstance(at.value, Mapping):
+        return [row for key in at.keys() for row in _leaves(at[key], (*way, key))]
+    return [(named(", ".join(way)), data(at))]
+
+
+def lengths(shadow: At) -> Part:
+    """Return the part on lengths of replies."""
+    free = shadow["modes"]["free"]
+    blocks = [(words, free[path]) for path, words in (("output_length_ratio", "tokens of the reply"),) if free[path]]
+    if free["reasoning"]["length_ratio"]:
+        blocks.append(("characters of reasoning", free["reasoning"]["length_ratio"]))
+    table = tuple((words, *(data(block[name]) for name in _QUANTILES), data(block["count"], count)) for words, block in blocks)
+    tables = (Table("Length of the shadow's divided by the primary's", ("of", *_QUANTILES, "n"), table),) if table else ()
+    chart = tuple(quantiles(f"Length ratio: {words}", "shadow to primary", [Spread("ratio", "candidate", block.value)]) for words, block in blocks)
+    return Part("Lengths", (), chart, tables, "No pair of replies has lengths that can be compared: both must have ended by themselves.")
+
+
+def latency(shadow: At) -> Part:
+    """Return the part on the pace of streamed replies."""
+    charts, table = [], []
+    for key, title in _LATENCY:
+        spreads = [Spread("primary" if arm == "primary" else shadow["name"].value, "primary" if arm == "primary" else "candidate", shadow["latency"][key][arm].value) for arm in ("primary", "shadow") if shadow["latency"][key][arm]]
+        if spreads:
+            charts.append(quantiles(title, "seconds", spreads))
+        for arm in ("primary", "shadow"):
+            if block := shadow["latency"][key][arm]:
+                table.append((f"{title}, {arm} (seconds)", *(data(block[name]) for name in _QUANTILES), data(block["count"], count)))
+    tables = (Table("Latency of streamed replies that the shadow answered too", ("of", *_QUANTILES, "n"), tuple(table)),) if table else ()
+    return Part("Latency of both arms", (), tuple(charts), tables, "Nothing was streamed in both arms.")
+
+
+def everything(report: Mapping[str, Any]) -> list[Table]:
+    """Return the terminal's tables, one a mode, all shadows side by side, with their legends as captions."""
+    found = []
+    for mode, words, table in (("free", "each shadow answers on its own", rows.FREE), ("forced", "each shadow scores the primary's tokens", rows.FORCED)):
+        columns = [(one, one["modes"][mode]) for one in report["shadows"] if one["modes"].get(mode, {}).get("requests")]
+        if not columns:
+            continue
+        shown = tuple((row.label.strip(), *(row.cell(numbers) for _, numbers in columns)) for row in table)
+        heads = ("", *(f"{inert(one['name'], 60)} ({one['role']})" for one, _ in columns))
+        found.append(Table(f"{mode}: {words}", heads, shown))
+    return found

@@ -1,0 +1,108 @@
+"""The parts that say what was found, how the stacks differ, and that nothing went uncounted."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from proxy.ledger.pages.visible import NOTHING, count
+from proxy.ledger.parts.part import At, Cell, Part, Table, data, named
+from proxy.ledger.remedies import evidence_line
+
+_SEVERITIES = {"explains": "may explain what differs", "functional": "changes what users get"}
+
+
+def findings(shadow: At) -> Part:
+    """Return the part on findings, each with what to do."""
+    found = tuple(
+        (
+            one["finding"].value,
+            _SEVERITIES.get(one["severity"].value) or str(one["severity"].value),
+            data(one["count"], count),
+            evidence_line(one["evidence"].value) if one["evidence"] else NOTHING,
+            str(one["remedy"].value),
+        )
+        for one in shadow["findings"]
+    )
+    heads = ("finding", "weight", "comparisons", "seen last", "what to do")
+    tables = (Table("Findings, the earliest layer first", heads, found, text=True),) if found else ()
+    return Part("Findings and remedies", tables=tables, empty="Nothing was found beyond the tokens themselves.")
+
+
+def footprints(report: At, shadow: At) -> Part:
+    """Return the part on both stacks side by side; what differs is marked."""
+    primary, own = report["primary"]["footprint"], shadow["footprint"]
+    if not primary and not own:
+        return Part("Stacks side by side", empty="The engines have not been probed yet.")
+    sure = {one["field"].value: bool(one["sure"]) for one in shadow["footprint_differences"]}
+    fields = list(dict.fromkeys([*primary.keys(), *own.keys()]))
+    rows, marked = [], set()
+    for field in fields:
+        differs = sure.get(field)
+        if differs is not None:
+            marked.add(len(rows))
+        said = "" if differs is None else "differs" if differs else "may differ: one side does not say"
+        rows.append((
+            named(field), _fact(primary[field], report["primary"]["footprint_origins"][field]),
+            _fact(own[field], shadow["footprint_origins"][field]), said,
+        ))  # fmt: skip
+    heads = ("fact", "primary", str(shadow["name"].value), "")
+    table = Table("What is known of each stack, and how", heads, tuple(rows), frozenset(marked), text=True)
+    tables = [table]
+    if changed := _changes(report, shadow):
+        tables.append(changed)
+    return Part("Stacks side by side", tables=tuple(tables))
+
+
+def _fact(at: At, origin: At) -> Cell:
+    if at.value is None:
+        return NOTHING
+    shown = at.value if isinstance(at.value, str) else repr(at.value)
+    return Markup("<bdi>{}</bdi> <small>{}</small>").format(_visible(shown), origin.value or "")
+
+
+def _visible(text: str) -> Cell:
+    return data(At(text, ""))
+
+
+def _changes(report: At, shadow: At) -> Table | None:
+    rows = tuple(
+        (str(one["time"].value), str(one["arm"].value), named(str(field["field"].value)), _plain(field["before"]), _plain(field["after"]))
+        for one in report["changes"]
+        if one["arm"].value in ("primary", shadow["name"].value)
+        for field in one["fields"]
+    )  # fmt: skip
+    return Table("Changes of a stack under way", ("found", "arm", "fact", "before", "after"), rows, text=True) if rows else None
+
+
+def _plain(at: At) -> str:
+    return NOTHING if at.value is None else str(at.value)
+
+
+def counted(report: At) -> Part:
+    """Return the part on the law that nothing goes uncounted."""
+    if not report["requests"]:
+        return Part("Where every request went", empty="This report is of a part of the records; what was counted is of all time, and not in it.")
+    totals = tuple((named(name), data(report["requests"][name], count)) for name in report["requests"].keys())
+    rows: list[tuple[Cell, ...]] = []
+    reasons: list[tuple[Cell, ...]] = []
+    for shadow in report["shadows"]:
+        for mode in shadow["modes"].keys():
+            block = shadow["modes"][mode]
+            name = f"{shadow['name'].value}, {mode}"
+            rows.append((name, data(block["compared"], count), _sum(block["incomparable"]), _sum(block["shed"]), data(block["in_flight"], count)))
+            for how in ("incomparable", "shed"):
+                reasons += [(name, how, named(why), data(block[how][why], count)) for why in block[how].keys()]
+    tables = [
+        Table("received = not sampled + sampled + undecided", ("requests", "n"), totals),
+        Table("For each shadow and mode: sampled + undecided = compared + incomparable + shed + in flight", ("shadow, mode", "compared", "incomparable", "shed", "in flight"), tuple(rows)),
+    ]  # fmt: skip
+    if reasons:
+        tables.append(Table("Why", ("shadow, mode", "outcome", "reason", "n"), tuple(reasons)))
+    sources = report["primary"]["tokens_source"]
+    known = tuple((named(name), data(sources[name], count)) for name in sources.keys())
+    tables.append(Table("Where the primary's tokens came from, in requests", ("source", "n"), known))
+    return Part("Where every request went", tables=tuple(tables))
+
+
+def _sum(at: At) -> str:
+    return NOTHING if at.value is None else count(sum(at.value.values()))
