@@ -37,7 +37,9 @@ class Axis(Struct, frozen=True):
         return self.ticks if self.ticks is not None else [(one, amount(one)) for one in self.scale.ticks(most)]
 
 
-def figure(title: str, description: str, drawing: Sequence[Markup], height: float, caption: str, table: Table) -> Markup:
+def figure(
+    title: str, description: str, drawing: Sequence[Markup], height: float, caption: str, table: Table
+) -> Markup:
     """Return the figure: ``drawing`` in ``WIDTH`` x ``height`` units."""
     shown = element(
         "svg",
@@ -74,7 +76,7 @@ def legend(arms: Sequence[tuple[str, str]], y: float) -> list[Markup]:
     """Draw which line is whose: (class, name)."""
     drawn, x = [], 44.0
     for class_, name in arms:
-        shown = name if len(name) <= 22 else f"{name[:21]}…"  # noqa: PLR2004 - what fits beside another
+        shown = name if len(name) <= 22 else f"{name[:21]}…"
         drawn += [line((x, y - 4), (x + 22, y - 4), f"curve {class_}"), text(x + 27, y, shown, "tick")]
         x += 45 + 6.6 * len(shown)
     return drawn

@@ -11,6 +11,7 @@ from math import ceil, floor, log10
 from msgspec import Struct
 
 _STEPS = (1, 2, 5, 10)
+_LEAST = 1e-90  # below it steps underflow
 _NARROW = 1e-9  # of the larger end; two ends that are nearer than this are one
 
 
@@ -59,7 +60,7 @@ def even(values: Iterable[float], start: float, end: float, *, zero: bool = Fals
 
 def ratios(values: Iterable[float], start: float, end: float) -> Scale:
     """Return a logarithmic scale over the values above 0."""
-    kept = [one for one in values if one > 0]
+    kept = [one for one in values if one > _LEAST]
     low, high = (min(kept), max(kept)) if kept else (1.0, 10.0)
     if high <= low * (1 + 1e-6):
         low, high = low / 2, high * 2
@@ -70,5 +71,5 @@ def _ends(values: list[float]) -> tuple[float, float]:
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     if high - low <= _NARROW * max(abs(low), abs(high)):
         far = max(abs(low), abs(high)) / 2
-        return (low - far, high + far) if far > 1e-90 else (0.0, 1.0)  # noqa: PLR2004 - below it steps underflow
-    return (low, high) if high - low > 1e-90 else (low, low + 1)  # noqa: PLR2004 - as above
+        return (low - far, high + far) if far > _LEAST else (0.0, 1.0)
+    return (low, high) if high - low > _LEAST else (low, low + 1)

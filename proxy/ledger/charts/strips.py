@@ -18,7 +18,7 @@ from proxy.ledger.charts.scale import Scale, even, ratios
 from proxy.ledger.pages.visible import amount, count, share, shortened
 
 _LEFT, _RIGHT = 8.0, WIDTH - 8
-_ROW = 42.0
+_ROW = 48.0
 _TOP = 32.0
 _QUANTILES = ("median", "p90", "p99", "max")
 
@@ -134,9 +134,8 @@ def _spread(one: Spread, y: float, scale: Scale) -> list[Markup]:
     found = {name: scale.at(value) for name in _QUANTILES if (value := finite(one.block.get(name))) is not None}
     drawn = [text(_LEFT, y, shortened(one.name, 40), "tick")]
     drawn.append(line((min(found.values()), y + 10), (max(found.values()), y + 10), f"whisker {one.arm}"))
-    for name in ("p90", "p99"):
-        if name in found:
-            drawn.append(line((found[name], y + 5), (found[name], y + 15), f"whisker {one.arm}"))
+    strokes = [found[name] for name in ("p90", "p99") if name in found]
+    drawn += [line((at, y + 5), (at, y + 15), f"whisker {one.arm}") for at in strokes]
     if "median" in found:
         drawn.append(mark(found["median"], y + 10, one.arm))
     return drawn
@@ -155,7 +154,13 @@ def shares(title: str, rows: Sequence[tuple[str, Mapping[str, int]]], kinds: Seq
             part = counts.get(kind, 0) / total
             width = part * (_RIGHT - _LEFT)
             if width > 0:
-                box = {"x": x, "y": y + 18, "width": width, "height": 18.0, "class": f"part part{kind_at}"}
+                box: dict[str, float | str] = {
+                    "x": x,
+                    "y": y + 18,
+                    "width": width,
+                    "height": 18.0,
+                    "class": f"part part{kind_at}",
+                }
                 drawn.append(element("rect", box))
             if width > 7 * len(kind):
                 drawn.append(text(x + width / 2, y + 31, kind, f"inside part{kind_at}", "middle"))

@@ -16,6 +16,8 @@ from proxy.ledger.pages.visible import count, share
 _ARMS = ("candidate", "control")
 _TITLE = "How long replies stay the same"
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, WIDTH - 10, 34.0, 214.0
+#: Position, share, interval, replies still watched.
+_Point = tuple[float, float, tuple[float, float] | None, int | None]
 
 
 class _Arm(Struct, frozen=True):
@@ -23,7 +25,7 @@ class _Arm(Struct, frozen=True):
 
     role: str
     streams: int
-    points: tuple[tuple[float, float, tuple[float, float] | None, int | None], ...]
+    points: tuple[_Point, ...]
 
 
 def survival(block: Mapping[str, Any] | None) -> Markup:
@@ -108,12 +110,15 @@ def _in_words(one: _Arm) -> str:
 
 def _table(arms: Sequence[_Arm]) -> Table:
     heads = ["token", *(f"{one.role}{what}" for one in arms for what in ("", ", 95 %", ", watched"))]
-    by = [{at: rest for at, *rest in one.points} for one in arms]
     rows = []
-    for place in sorted({at for one in by for at in one}):
+    for place in sorted({at for one in arms for at, *_ in one.points}):
         cells = [count(place)]
-        for one in by:
-            value, band, left = one.get(place) or (None, None, None)
-            cells += [share(value), "–" if band is None else f"{share(band[0])} to {share(band[1])}", count(left)]
+        for one in arms:
+            cells += next((_cells(point) for point in one.points if point[0] == place), ["–"] * 3)
         rows.append(tuple(cells))
     return Table(tuple(heads), tuple(rows))
+
+
+def _cells(point: _Point) -> list[str]:
+    _, value, band, left = point
+    return [share(value), "–" if band is None else f"{share(band[0])} to {share(band[1])}", count(left)]

@@ -35,9 +35,7 @@ def excess(verdict: Mapping[str, Any]) -> Markup:
         ]
     drawn += [line((x.at(0), 24), (x.at(0), 60), "grid"), line((x.at(allowed), 16), (x.at(allowed), 60), "limit")]
     side = "start" if x.at(allowed) < WIDTH * 0.6 else "end"
-    drawn.append(
-        text(x.at(allowed) + (4 if side == "start" else -4), 14, f"allowed: {share(allowed)}", "tick", side)
-    )
+    drawn.append(text(x.at(allowed) + (4 if side == "start" else -4), 14, f"allowed: {share(allowed)}", "tick", side))
     drawn += [line((x.at(low), 42), (x.at(high), 42), "whisker candidate"), mark(x.at(value), 42, "candidate")]
     drawn.append(
         text(WIDTH / 2, 94, f"share of bad conversations{', above the control’s' if held else ''}", "label", "middle")
@@ -86,7 +84,7 @@ def slices(found: Sequence[Mapping[str, Any]] | None) -> Markup:
             if (bad := finite(one.get(key))) is not None:
                 drawn.append(mark(x.at(bad / n), y + 20 + aside, arm))
     rows = tuple(
-        (_name(one), count(one["conversations"]), count(one.get("candidate_bad")), count(one.get("control_bad")), amount(finite(one.get("log_e"))), "yes" if one.get("named") else "no")
+        (_name(one), count(one["conversations"]), count(finite(one.get("candidate_bad"))), count(finite(one.get("control_bad"))), amount(finite(one.get("log_e"))), "yes" if one.get("named") else "no")
         for one in found or ()
         if one.get("conversations")
     )  # fmt: skip

@@ -28,14 +28,22 @@ def to_do(shadow: Any) -> str:
         return "You can migrate: what differs stays within what was allowed before looking."
     if state == "FAIL":
         explains = any(one["severity"] == "explains" for one in shadow["findings"])
-        first = "Begin with the findings below: one of them may explain what differs." if explains else "Look at the worst examples and the differences between the stacks below."
+        first = (
+            "Begin with the findings below: one of them may explain what differs."
+            if explains
+            else "Look at the worst examples and the differences between the stacks below."
+        )
         return f"Do not migrate yet. {first} A changed stack is judged anew, by itself."
     if not verdict["conversations"] and not tally["missing"]:
         return "Send traffic through the proxy; every conversation counts once."
     if verdict["log_e_pass"] >= log(1 / verdict["alpha"]):
         return "Find out why results are missing: there would be evidence enough for a PASS without that."
     needed = verdict["conversations_needed"]
-    return "Leave it mirrored." + (f" About {count(needed)} more conversations decide if it goes on like this." if needed else " Nobody can say yet how many more conversations it takes.")
+    return "Leave it mirrored." + (
+        f" About {count(needed)} more conversations decide if it goes on like this."
+        if needed
+        else " Nobody can say yet how many more conversations it takes."
+    )
 
 
 def evidence(shadow: At) -> Part:
@@ -53,7 +61,11 @@ def evidence(shadow: At) -> Part:
 
 def _tally(verdict: At) -> Table:
     tally = verdict["tally"]
-    rows = tuple((f"{name}: {said}" if verdict["floor"].value == "control" else name, data(tally[name], count)) for name, said in _RESULTS.items() if name in tally.keys())
+    rows = tuple(
+        (f"{name}: {said}" if verdict["floor"].value == "control" else name, data(tally[name], count))
+        for name, said in _RESULTS.items()
+        if name in tally.names()
+    )
     return Table("Conversations, each counted once", ("result", "conversations"), rows)
 
 
@@ -89,14 +101,22 @@ def _terms(verdict: At) -> Table:
 
 
 def _reasons(verdict: At) -> list[Table]:
-    found = []
+    found: list[Table] = []
     if verdict["bad_by"]:
-        rows = tuple((named(one["by"].value), data(one["candidate"], count), data(one["control"], count)) for one in verdict["bad_by"])
+        rows = tuple(
+            (named(one["by"].value), data(one["candidate"], count), data(one["control"], count))
+            for one in verdict["bad_by"]
+        )
         found.append(Table("Bad by what", ("what", "candidate", "control"), rows))
     if missing := verdict["missing_by"]:
-        rows = tuple((named(name), data(missing[name], count)) for name in missing.keys())
-        found.append(Table("Why results are missing", ("reason", "conversations"), rows))
+        why = tuple((named(name), data(missing[name], count)) for name in missing.names())
+        found.append(Table("Why results are missing", ("reason", "conversations"), why))
     if verdict["earlier"]:
-        earlier = tuple((data(one["last"]), data(one["state"]), data(one["conversations"], count), data(one["excess"], share)) for one in verdict["earlier"])
-        found.append(Table("Verdicts on earlier pairs of stacks", ("until", "state", "conversations", "excess"), earlier))
+        earlier = tuple(
+            (data(one["last"]), data(one["state"]), data(one["conversations"], count), data(one["excess"], share))
+            for one in verdict["earlier"]
+        )
+        found.append(
+            Table("Verdicts on earlier pairs of stacks", ("until", "state", "conversations", "excess"), earlier)
+        )
     return found

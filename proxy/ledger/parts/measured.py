@@ -31,23 +31,30 @@ _QUANTILES = ("median", "p90", "p99", "max", "mean")
 
 def floor_and_excess(shadow: At) -> Part:
     """Return the part on headline numbers, both modes."""
-    charts, tables, said = [], [], []
+    charts, tables = [], []
+    said: list[Cell] = []
     for mode, words in _MODES.items():
         block = shadow["modes"][mode]
         found = block["headline"]
         if not found:
             continue
-        charts.append(floors([Line(named(name), found.value[name]) for name in found.keys()], f"Floor and excess, {words}"))
+        charts.append(
+            floors([Line(named(name), found.value[name]) for name in found.names()], f"Floor and excess, {words}")
+        )
         tables.append(_headline(found, f"Headline numbers, {mode}: {words}"))
         if left := block["without_floor"]:
-            said.append(Markup("{}: {} requests and {} tokens are left out here, for the control has no result of the same.").format(mode, data(left["requests"], count), data(left["tokens"], count)))
+            said.append(
+                Markup(
+                    "{}: {} requests and {} tokens are left out here, for the control has no result of the same."
+                ).format(mode, data(left["requests"], count), data(left["tokens"], count))
+            )
         said += _no_interval(mode, found)
     return Part("Floor and excess", tuple(said), tuple(charts), tuple(tables), "Nothing has been compared yet.")
 
 
 def _headline(found: At, caption: str) -> Table:
     shown = []
-    for name in found.keys():
+    for name in found.names():
         one, form = found[name], form_of(name)
         shown.append((
             named(name), data(one["raw"], form), interval(one["raw_interval"], form), data(one["n"], count),
@@ -60,10 +67,13 @@ def _headline(found: At, caption: str) -> Table:
 
 def _no_interval(mode: str, found: At) -> list[str]:
     by: dict[str, list[str]] = {}
-    for name in found.keys():
+    for name in found.names():
         if (why := found[name]["no_interval"]["interval"].value) is not None:
             by.setdefault(why, []).append(named(name))
-    return [f"{mode}: no interval of the excess, for {REASONS.get(why) or why}: {', '.join(names)}." for why, names in by.items()]
+    return [
+        f"{mode}: no interval of the excess, for {REASONS.get(why) or why}: {', '.join(names)}."
+        for why, names in by.items()
+    ]
 
 
 def survival(shadow: At) -> Part:
@@ -71,9 +81,19 @@ def survival(shadow: At) -> Part:
     block = shadow["modes"]["free"]["survival"]
     median = tuple(
         (role, data(block["median"][role]["position"], count), interval(block["median"][role]["interval"], count), data(block["streams"][role], count), data(block["events"][role], count))
-        for role in block["median"].keys()
+        for role in block["median"].names()
     )  # fmt: skip
-    tables = (Table("At which token half have parted (tokens from 0)", ("arm", "token", "95 %", "replies", "of them parted"), median),) if median else ()
+    tables = (
+        (
+            Table(
+                "At which token half have parted (tokens from 0)",
+                ("arm", "token", "95 %", "replies", "of them parted"),
+                median,
+            ),
+        )
+        if median
+        else ()
+    )
     return Part("How long replies stay the same", charts=(drawn_survival(block.value),), tables=tables)
 
 
@@ -81,17 +101,22 @@ def places(shadow: At) -> Part:
     """Return the part on where it differs: positions and slices."""
     free, forced = shadow["modes"]["free"]["by_position"].value, shadow["modes"]["forced"]["by_position"].value
     charts = []
-    if "free" in shadow["modes"].keys():
+    if "free" in shadow["modes"].names():
         charts.append(drawn_along.along(free, drawn_along.HAZARD))
-    if "forced" in shadow["modes"].keys():
+    if "forced" in shadow["modes"].names():
         charts += [drawn_along.along(forced, drawn_along.FLIPS), drawn_along.along(forced, drawn_along.ERRORS)]
     cut = tuple(
         (f"{named(str(one['dimension'].value))} {one['value'].value}", data(one["conversations"], count), data(one["candidate_bad"], count), data(one["control_bad"], count), data(one["log_e"]), "named" if one["named"] else "")
         for one in shadow["slices"]
     )  # fmt: skip
-    heads = ("slice", "conversations", "candidate bad", "control bad", "ln of the evidence", "")
+    heads = ("slice", "conversations", "candidate bad", "control bad", "ln of the evidence", "named")
     tables = (Table("The candidate's conversations, cut by what is known of the request", heads, cut),) if cut else ()
-    return Part("Where it differs", tuple(f"{line}." for line in where_lines(shadow.value)), (*charts, slices(shadow["slices"].value)), tables)
+    return Part(
+        "Where it differs",
+        tuple(f"{line}." for line in where_lines(shadow.value)),
+        (*charts, slices(shadow["slices"].value)),
+        tables,
+    )
 
 
 def values(shadow: At, control: At | None) -> Part:
@@ -104,7 +129,13 @@ def values(shadow: At, control: At | None) -> Part:
                 block = None if one is None else one["modes"][mode][key]
                 if block:
                     spreads.append(Spread(f"{role}, {mode}", role, block.value))
-                    table.append((f"{title}, {role}, {mode} ({unit})", *(data(block[name]) for name in _QUANTILES), data(block["count"], count)))
+                    table.append(
+                        (
+                            f"{title}, {role}, {mode} ({unit})",
+                            *(data(block[name]) for name in _QUANTILES),
+                            data(block["count"], count),
+                        )
+                    )
         if spreads:
             charts.append(quantiles(title, unit, spreads))
     tables = (Table("Distributions", ("of", *_QUANTILES, "n"), tuple(table)),) if table else ()
@@ -125,15 +156,26 @@ def ties(shadow: At, report: At) -> Part:
     ]  # fmt: skip
     policy = tuple(
         (arm, data(one["rule"]), data(one["picks"], count), *(Markup("{} ({})").format(data(one[way]["share"], share), interval(one[way]["interval"], share)) for way in ("lowest", "highest", "other")))
-        for arm in block["policy"].keys()
+        for arm in block["policy"].names()
         if (one := block["policy"][arm])
     )  # fmt: skip
     tables = [Table("Positions at which the first two tokens are exactly as likely", ("what", "n", "of"), tuple(table))]
     if policy:
-        tables.append(Table("Which of tied tokens an arm picks, by id", ("arm", "rule", "picks", "lowest (95 %)", "highest (95 %)", "other (95 %)"), policy))
+        tables.append(
+            Table(
+                "Which of tied tokens an arm picks, by id",
+                ("arm", "rule", "picks", "lowest (95 %)", "highest (95 %)", "other (95 %)"),
+                policy,
+            )
+        )
     only = {**report.value, "shadows": [one for one in report.value["shadows"] if one["name"] == shadow["name"].value]}
     said = tuple(sentences(only))
-    return Part("Ties at the top", said, (shares("Which of tied tokens is picked", picks, ("lowest", "highest", "other")),), tuple(tables))
+    return Part(
+        "Ties at the top",
+        said,
+        (shares("Which of tied tokens is picked", picks, ("lowest", "highest", "other")),),
+        tuple(tables),
+    )
 
 
 def outputs(shadow: At) -> Part:
@@ -144,7 +186,11 @@ def outputs(shadow: At) -> Part:
         for key, title in (("tools", "Tool calls"), ("json", "JSON"), ("reasoning", "Reasoning"), ("refusals", "Refusals"), ("embeddings", "Embeddings"), ("rerank", "Rerank"), ("score", "Scores"))
         if free[key]
     ]  # fmt: skip
-    return Part("Tool calls, JSON, reasoning and other replies", tables=tuple(found), empty="No reply was compared in which tools were offered, JSON was asked for, or reasoning was shown.")
+    return Part(
+        "Tool calls, JSON, reasoning and other replies",
+        tables=tuple(found),
+        empty="No reply was compared in which tools were offered, JSON was asked for, or reasoning was shown.",
+    )
 
 
 def _flat(title: str, block: At) -> Table:
@@ -154,7 +200,7 @@ def _flat(title: str, block: At) -> Table:
 
 def _leaves(at: At, way: tuple[str, ...]) -> list[tuple[Cell, ...]]:
     if isinstance(at.value, Mapping):
-        return [row for key in at.keys() for row in _leaves(at[key], (*way, key))]
+        return [row for key in at.names() for row in _leaves(at[key], (*way, key))]
     return [(named(", ".join(way)), data(at))]
 
 
@@ -164,34 +210,55 @@ def lengths(shadow: At) -> Part:
     blocks = [(words, free[path]) for path, words in (("output_length_ratio", "tokens of the reply"),) if free[path]]
     if free["reasoning"]["length_ratio"]:
         blocks.append(("characters of reasoning", free["reasoning"]["length_ratio"]))
-    table = tuple((words, *(data(block[name]) for name in _QUANTILES), data(block["count"], count)) for words, block in blocks)
-    tables = (Table("Length of the shadow's divided by the primary's", ("of", *_QUANTILES, "n"), table),) if table else ()
-    chart = tuple(quantiles(f"Length ratio: {words}", "shadow to primary", [Spread("ratio", "candidate", block.value)]) for words, block in blocks)
-    return Part("Lengths", (), chart, tables, "No pair of replies has lengths that can be compared: both must have ended by themselves.")
+    table = tuple(
+        (words, *(data(block[name]) for name in _QUANTILES), data(block["count"], count)) for words, block in blocks
+    )
+    tables = (
+        (Table("Length of the shadow's divided by the primary's", ("of", *_QUANTILES, "n"), table),) if table else ()
+    )
+    chart = tuple(
+        quantiles(f"Length ratio: {words}", "shadow to primary", [Spread("ratio", "candidate", block.value)])
+        for words, block in blocks
+    )
+    return Part(
+        "Lengths",
+        (),
+        chart,
+        tables,
+        "No pair of replies has lengths that can be compared: both must have ended by themselves.",
+    )
 
 
 def latency(shadow: At) -> Part:
     """Return the part on the pace of streamed replies."""
-    charts, table = [], []
+    charts = []
+    table: list[tuple[Cell, ...]] = []
     for key, title in _LATENCY:
-        spreads = [Spread("primary" if arm == "primary" else shadow["name"].value, "primary" if arm == "primary" else "candidate", shadow["latency"][key][arm].value) for arm in ("primary", "shadow") if shadow["latency"][key][arm]]
-        if spreads:
-            charts.append(quantiles(title, "seconds", spreads))
-        for arm in ("primary", "shadow"):
-            if block := shadow["latency"][key][arm]:
-                table.append((f"{title}, {arm} (seconds)", *(data(block[name]) for name in _QUANTILES), data(block["count"], count)))
-    tables = (Table("Latency of streamed replies that the shadow answered too", ("of", *_QUANTILES, "n"), tuple(table)),) if table else ()
+        arms = [(arm, block) for arm in ("primary", "shadow") if (block := shadow["latency"][key][arm])]
+        if arms:
+            kinds = {"primary": "primary", "shadow": "candidate"}
+            charts.append(quantiles(title, "seconds", [Spread(arm, kinds[arm], block.value) for arm, block in arms]))
+        table += [(f"{title}, {arm} (seconds)", *_distribution(block)) for arm, block in arms]
+    heads = ("of", *_QUANTILES, "n")
+    tables = (Table("Latency of streamed replies that the shadow answered too", heads, tuple(table)),) if table else ()
     return Part("Latency of both arms", (), tuple(charts), tables, "Nothing was streamed in both arms.")
+
+
+def _distribution(block: At) -> tuple[Cell, ...]:
+    return (*(data(block[name]) for name in _QUANTILES), data(block["count"], count))
 
 
 def everything(report: Mapping[str, Any]) -> list[Table]:
     """Return the terminal's tables, one a mode, all shadows side by side, with their legends as captions."""
     found = []
-    for mode, words, table in (("free", "each shadow answers on its own", rows.FREE), ("forced", "each shadow scores the primary's tokens", rows.FORCED)):
+    for mode, words, table in (
+        ("free", "each shadow answers on its own", rows.FREE),
+        ("forced", "each shadow scores the primary's tokens", rows.FORCED),
+    ):
         columns = [(one, one["modes"][mode]) for one in report["shadows"] if one["modes"].get(mode, {}).get("requests")]
         if not columns:
             continue
         shown = tuple((row.label.strip(), *(row.cell(numbers) for _, numbers in columns)) for row in table)
-        heads = ("", *(f"{inert(one['name'], 60)} ({one['role']})" for one, _ in columns))
+        heads = ("what", *(f"{inert(one['name'], 60)} ({one['role']})" for one, _ in columns))
         found.append(Table(f"{mode}: {words}", heads, shown))
     return found

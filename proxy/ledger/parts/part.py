@@ -16,6 +16,7 @@ from proxy.ledger.charts.markup import finite
 from proxy.ledger.pages.visible import NOTHING, amount, printed, share
 
 Cell = Markup | str
+_NOTHING = Markup("–")
 
 
 class Table(Struct, frozen=True):
@@ -58,7 +59,7 @@ class At(Struct, frozen=True):
     def __bool__(self) -> bool:
         return bool(self.value)
 
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         """Return the names of what it holds."""
         return list(self.value) if isinstance(self.value, Mapping) else []
 
@@ -67,16 +68,18 @@ def data(at: At, form: Callable[[float | None], str] = amount) -> Markup:
     """Return a number: as ``form`` writes it, with all its digits and its place; a dash for none."""
     value = at.value
     if isinstance(value, str):
-        return Markup('<data value="{}" data-of="{}">{}</data>').format(printed(value), printed(at.pointer), printed(value))
+        return Markup('<data value="{}" data-of="{}">{}</data>').format(
+            printed(value), printed(at.pointer), printed(value)
+        )
     if finite(value) is None:
-        return Markup(NOTHING)
+        return _NOTHING
     return Markup('<data value="{}" data-of="{}">{}</data>').format(repr(value), printed(at.pointer), form(value))
 
 
 def interval(at: At, form: Callable[[float | None], str] = amount) -> Markup:
     """Return both ends; an end that is not known is a dash."""
     if not at:
-        return Markup(NOTHING)
+        return _NOTHING
     return Markup("{} to {}").format(data(at[0], form), data(at[1], form))
 
 
@@ -88,7 +91,7 @@ def form_of(name: str) -> Callable[[float | None], str]:
 
 
 def _near_one(value: float | None) -> str:
-    return NOTHING if value is None else amount(value) if abs(value) < 0.9 else f"{value:.5f}"  # noqa: PLR2004 - below it three digits tell
+    return NOTHING if value is None else amount(value) if abs(value) < 0.9 else f"{value:.5f}"
 
 
 def named(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from proxy.ledger.pages.visible import NOTHING, count
+from proxy.ledger.pages.visible import NOTHING, count, printed
 from proxy.ledger.parts.part import At, Cell, Part, Table, data, named
 from proxy.ledger.remedies import evidence_line
 
@@ -34,18 +34,19 @@ def footprints(report: At, shadow: At) -> Part:
     if not primary and not own:
         return Part("Stacks side by side", empty="The engines have not been probed yet.")
     sure = {one["field"].value: bool(one["sure"]) for one in shadow["footprint_differences"]}
-    fields = list(dict.fromkeys([*primary.keys(), *own.keys()]))
-    rows, marked = [], set()
+    fields = list(dict.fromkeys([*primary.names(), *own.names()]))
+    rows: list[tuple[Cell, ...]] = []
+    marked: set[int] = set()
     for field in fields:
         differs = sure.get(field)
         if differs is not None:
             marked.add(len(rows))
-        said = "" if differs is None else "differs" if differs else "may differ: one side does not say"
+        said = "" if differs is None else "yes" if differs else "maybe: one side does not say"
         rows.append((
             named(field), _fact(primary[field], report["primary"]["footprint_origins"][field]),
             _fact(own[field], shadow["footprint_origins"][field]), said,
         ))  # fmt: skip
-    heads = ("fact", "primary", str(shadow["name"].value), "")
+    heads = ("fact", "primary", str(shadow["name"].value), "differs")
     table = Table("What is known of each stack, and how", heads, tuple(rows), frozenset(marked), text=True)
     tables = [table]
     if changed := _changes(report, shadow):
@@ -57,11 +58,7 @@ def _fact(at: At, origin: At) -> Cell:
     if at.value is None:
         return NOTHING
     shown = at.value if isinstance(at.value, str) else repr(at.value)
-    return Markup("<bdi>{}</bdi> <small>{}</small>").format(_visible(shown), origin.value or "")
-
-
-def _visible(text: str) -> Cell:
-    return data(At(text, ""))
+    return Markup("<bdi>{}</bdi> <small>{}</small>").format(printed(shown), origin.value or "")
 
 
 def _changes(report: At, shadow: At) -> Table | None:
@@ -71,7 +68,11 @@ def _changes(report: At, shadow: At) -> Table | None:
         if one["arm"].value in ("primary", shadow["name"].value)
         for field in one["fields"]
     )  # fmt: skip
-    return Table("Changes of a stack under way", ("found", "arm", "fact", "before", "after"), rows, text=True) if rows else None
+    return (
+        Table("Changes of a stack under way", ("found", "arm", "fact", "before", "after"), rows, text=True)
+        if rows
+        else None
+    )
 
 
 def _plain(at: At) -> str:
@@ -81,17 +82,28 @@ def _plain(at: At) -> str:
 def counted(report: At) -> Part:
     """Return the part on the law that nothing goes uncounted."""
     if not report["requests"]:
-        return Part("Where every request went", empty="This report is of a part of the records; what was counted is of all time, and not in it.")
-    totals = tuple((named(name), data(report["requests"][name], count)) for name in report["requests"].keys())
+        return Part(
+            "Where every request went",
+            empty="This report is of a part of the records; what was counted is of all time, and not in it.",
+        )
+    totals = tuple((named(name), data(report["requests"][name], count)) for name in report["requests"].names())
     rows: list[tuple[Cell, ...]] = []
     reasons: list[tuple[Cell, ...]] = []
     for shadow in report["shadows"]:
-        for mode in shadow["modes"].keys():
+        for mode in shadow["modes"].names():
             block = shadow["modes"][mode]
             name = f"{shadow['name'].value}, {mode}"
-            rows.append((name, data(block["compared"], count), _sum(block["incomparable"]), _sum(block["shed"]), data(block["in_flight"], count)))
+            rows.append(
+                (
+                    name,
+                    data(block["compared"], count),
+                    _sum(block["incomparable"]),
+                    _sum(block["shed"]),
+                    data(block["in_flight"], count),
+                )
+            )
             for how in ("incomparable", "shed"):
-                reasons += [(name, how, named(why), data(block[how][why], count)) for why in block[how].keys()]
+                reasons += [(name, how, named(why), data(block[how][why], count)) for why in block[how].names()]
     tables = [
         Table("received = not sampled + sampled + undecided", ("requests", "n"), totals),
         Table("For each shadow and mode: sampled + undecided = compared + incomparable + shed + in flight", ("shadow, mode", "compared", "incomparable", "shed", "in flight"), tuple(rows)),
@@ -99,7 +111,7 @@ def counted(report: At) -> Part:
     if reasons:
         tables.append(Table("Why", ("shadow, mode", "outcome", "reason", "n"), tuple(reasons)))
     sources = report["primary"]["tokens_source"]
-    known = tuple((named(name), data(sources[name], count)) for name in sources.keys())
+    known = tuple((named(name), data(sources[name], count)) for name in sources.names())
     tables.append(Table("Where the primary's tokens came from, in requests", ("source", "n"), known))
     return Part("Where every request went", tables=tuple(tables))
 
