@@ -44,6 +44,7 @@ app.command(rollouts)
 File = Annotated[Path | None, Parameter(name=["--config", "-c"])]
 Many = Annotated[list[str] | None, Parameter(negative="", consume_multiple=False)]
 Json = Annotated[Path | None, Parameter(name="--json")]
+Html = Annotated[Path | None, Parameter(name="--html")]
 
 
 @app.command
@@ -178,6 +179,7 @@ def demo(
     *,
     requests: int = 40,
     json: Json = None,
+    html: Html = None,
     keep: Annotated[bool, Parameter(negative="")] = False,
     vllm: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
@@ -189,6 +191,8 @@ def demo(
         How many requests to send, at least 1.
     json
         Write the report (the contract's JSON) to this file, and the records beside it as FILE.records.jsonl.
+    html
+        Write the report as one HTML file.
     keep
         Leave engines and proxy running when done, until Ctrl-C.
     vllm
@@ -196,11 +200,13 @@ def demo(
     """
     from proxy.demo.run import run
 
-    return run(requests=requests, json_file=json, keep=keep, vllm=vllm)
+    return run(requests=requests, json_file=json, html_file=html, keep=keep, vllm=vllm)
 
 
 @app.command
-def report(*, config: File = None, since: str | None = None, json: Json = None, llama_cpp: bool = False) -> int:
+def report(
+    *, config: File = None, since: str | None = None, json: Json = None, html: Html = None, llama_cpp: bool = False
+) -> int:
     """Print the verdict on each candidate and what has been recorded so far.
 
     Exit status 0 PASS, 1 FAIL, 3 KEEP WATCHING: the gravest of the candidates'. It is of every conversation of the present stacks, whatever --since shows.
@@ -213,12 +219,14 @@ def report(*, config: File = None, since: str | None = None, json: Json = None, 
         Show only records younger than this: a time such as 30m, 24h, 7d.
     json
         Also write the report as JSON to this file.
+    html
+        Also write it as one HTML file, readable by you alone: charts, the worst examples, method and limits; nothing beside it, no script, no network.
     llama_cpp
         Also print the statistics of `llama-perplexity --kl-divergence`, of what was scored (`forced`).
     """
     from proxy.app.reporting import print_report
 
-    return print_report(_load(config, {}, reading=True), since, json, llama_cpp=llama_cpp)
+    return print_report(_load(config, {}, reading=True), since, json, html, llama_cpp=llama_cpp)
 
 
 @app.command

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from rich.console import Console
 
 from proxy.config import Config
 from proxy.config_file import ConfigError
+from proxy.ledger.examples import Example, worst
 from proxy.ledger.export import ExportError, export_jsonl, export_parquet
 from proxy.ledger.query import Filter
 from proxy.ledger.render import render
@@ -49,7 +50,19 @@ def write_json(file: Path, value: object) -> None:
         raise ConfigError(f"--json: {file} cannot be written: {error.strerror}") from None
 
 
-def print_report(config: Config, since: str | None, json_file: Path | None, *, llama_cpp: bool = False) -> int:
+def write_html_report(file: Path, config: Config, report: dict[str, Any], examples: Sequence[Example]) -> None:
+    """Write the report as one HTML file. Raises ConfigError."""
+    from proxy.ledger.html_report import render_html, write_html  # jinja2 is loaded for nobody who does not ask
+
+    try:
+        write_html(file, render_html(report, examples, content=config.records.content))
+    except OSError as error:
+        raise ConfigError(f"--html: {file} cannot be written: {error.strerror}") from None
+
+
+def print_report(
+    config: Config, since: str | None, json_file: Path | None, html_file: Path | None = None, *, llama_cpp: bool = False
+) -> int:
     """Print the report, per candidate; ``llama_cpp``: and llama-perplexity's statistics. Raises ConfigError."""
     now = time.time()
     start = since_time(since, now)
@@ -61,6 +74,7 @@ def print_report(config: Config, since: str | None, json_file: Path | None, *, l
                 raise ConfigError(f"records.url: {found.store_error}")
             terms = found.terms if wanted is None else None
             report = build_report(config, found.store, terms, command=command, now=now, wanted=wanted)
+            examples = _examples(config, found.store, start) if html_file is not None else []
     except StoreError as error:
         raise ConfigError(f"records.url: {error}") from None
     except OSError as error:
@@ -69,6 +83,8 @@ def print_report(config: Config, since: str | None, json_file: Path | None, *, l
         ) from None
     if json_file is not None:
         write_json(json_file, report)
+    if html_file is not None:
+        write_html_report(html_file, config, report, examples)
     try:
         with suppress(
             SystemExit
@@ -79,6 +95,11 @@ def print_report(config: Config, since: str | None, json_file: Path | None, *, l
     except OSError as error:
         raise ConfigError(f"standard output: the report cannot be written: {error.strerror}") from None
     return exit_status(report, {shadow.name for shadow in config.shadows})
+
+
+def _examples(config: Config, store: Store, since: float | None) -> list[Example]:
+    candidates = [one.name for one in config.shadows if one.role == "candidate"]
+    return worst(store, candidates, texts=config.records.content == "text", since=since)
 
 
 def exit_status(report: dict[str, Any], configured: Collection[str]) -> int:

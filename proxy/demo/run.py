@@ -36,15 +36,16 @@ _LONG = 40
 _LINE_EVERY = 15.0  # where there is no terminal
 
 
-def run(*, requests: int, json_file: Path | None, keep: bool, vllm: bool) -> int:
+def run(*, requests: int, json_file: Path | None, html_file: Path | None = None, keep: bool, vllm: bool) -> int:
     """Run the demo; exit status 0 when the report was made."""
     console = Console()
     if requests < 1:
         sys.stderr.write("parhelion: --requests: give at least 1\n")
         return 2
-    if json_file is not None and (problem := _unwritable(json_file)):
-        sys.stderr.write(f"parhelion: --json: {json_file} cannot be written: {problem}\n")
-        return 2
+    for flag, file in (("--json", json_file), ("--html", html_file)):
+        if file is not None and (problem := _unwritable(file)):
+            sys.stderr.write(f"parhelion: {flag}: {file} cannot be written: {problem}\n")
+            return 2
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)  # also where a shell has started us in the background with it ignored
     try:
@@ -68,6 +69,9 @@ def run(*, requests: int, json_file: Path | None, keep: bool, vllm: bool) -> int
             if json_file is not None:
                 _write(report, json_file, directory)
                 say(f"report written to {json_file}, records to {_records(json_file)}")
+            if html_file is not None:
+                _write_html(report, html_file, directory)
+                say(f"report written to {html_file}")
             if keep:
                 _keep(proxy, trio, console)
     except KeyboardInterrupt:
@@ -204,6 +208,17 @@ def _write(report: dict[str, Any], json_file: Path, directory: Path) -> None:
     json_file.write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2))
     with Store.open_read_only(f"sqlite:///{directory / 'records.db'}") as store:
         export_jsonl(store.records(), _records(json_file))
+
+
+def _write_html(report: dict[str, Any], file: Path, directory: Path) -> None:
+    from proxy.ledger.examples import worst
+    from proxy.ledger.html_report import render_html, write_html
+    from proxy.ledger.store import Store
+
+    candidates = [one["name"] for one in report["shadows"] if one["role"] == "candidate"]
+    with Store.open_read_only(f"sqlite:///{directory / 'records.db'}") as store:
+        examples = worst(store, candidates, texts=True)
+    write_html(file, render_html(report, examples, content="text", repeat="parhelion demo --html FILE"))
 
 
 def _keep(proxy: ProxyProcess, trio: Trio, console: Console) -> None:

@@ -45,18 +45,18 @@ class Example(Struct, frozen=True):
     text: Window | None
 
 
-def worst(store: Store, candidates: Iterable[str], *, texts: bool) -> list[Example]:
+def worst(store: Store, candidates: Iterable[str], *, texts: bool, since: float | None = None) -> list[Example]:
     """Return the worst records of each candidate: of the newest with a genuine difference those with the largest gap, one an exchange.
 
-    ``texts``: whether what is kept as content is text (and not a hash of it). Raises StoreError.
+    ``since``: Unix seconds. ``texts``: whether what is kept as content is text (and not a hash of it). Raises StoreError.
     """
-    return [example(record, texts=texts) for name in candidates for record in _worst_of(store, name)]
+    return [example(record, texts=texts) for name in candidates for record in _worst_of(store, name, since)]
 
 
-def _worst_of(store: Store, candidate: str) -> list[Record]:
+def _worst_of(store: Store, candidate: str, since: float | None) -> list[Record]:
     found: dict[str, tuple[float, Record]] = {}
     wanted = (
-        Filter(shadow=candidate, mode=mode.value, difference="genuine", newest_first=True, limit=LOOKED_AT)
+        Filter(shadow=candidate, mode=mode.value, difference="genuine", newest_first=True, limit=LOOKED_AT, since=since)
         for mode in Mode
     )
     for record in chain.from_iterable(store.records(one) for one in wanted):

@@ -31,8 +31,18 @@ from proxy.ledger.verdict_lines import verdict_lines
 _STYLES = ("parhelion.css", "tokens.css", "charts.css", "report.css")
 
 
-def render_html(report: Mapping[str, Any], examples: Sequence[Example] = (), *, content: str | None = None) -> str:
-    """Return the file. ``content``: what ``records.content`` keeps, so that it can be said what would show more; None: not known."""
+def render_html(
+    report: Mapping[str, Any],
+    examples: Sequence[Example] = (),
+    *,
+    content: str | None = None,
+    repeat: str | None = None,
+) -> str:
+    """Return the file.
+
+    ``content``: what ``records.content`` keeps, so that it can be said what would show more; None: not known. ``repeat``: the command that makes this report again; None: that of the
+    report, as far as it is one.
+    """
     at = At(report)
     style = "\n".join(assets()[name].content.decode() for name in _STYLES)
     values = {
@@ -48,9 +58,15 @@ def render_html(report: Mapping[str, Any], examples: Sequence[Example] = (), *, 
         "counted": stacks.counted(at),
         "content": content,
         "looked_at": LOOKED_AT,
-        "command": f"parhelion {report['command']}",
+        "command": repeat or _repeat(report["command"]),
     }
     return environment().get_template("report.html").render(values)
+
+
+def _repeat(command: str) -> str:
+    """The command line again; what a running proxy has made comes from its records."""
+    made = command if command.split(" ")[0] in ("report", "replay") else "report"
+    return f"parhelion {made} --html FILE"
 
 
 def write_html(file: Path, text: str) -> None:

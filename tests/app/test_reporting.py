@@ -36,9 +36,9 @@ def config(tmp_path: Path) -> Path:
     return file
 
 
-def report(config: Path, stdout: int, *python: str) -> tuple[int, str]:
+def report(config: Path, stdout: int, *python: str, words: tuple[str, ...] = ()) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, "-P", *python, "report", "-c", str(config)],
+        [sys.executable, "-P", *python, "report", "-c", str(config), *words],
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
@@ -69,3 +69,12 @@ def test_a_defect_of_ours_is_no_fail(config: Path) -> None:
     status, said = report(config, subprocess.DEVNULL, "-c", BREAKS)
     assert status == os.EX_SOFTWARE
     assert said.rstrip().endswith("ZeroDivisionError")
+
+
+def test_the_html_is_written_beside_what_is_printed_or_its_absence_named(config: Path, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    assert report(config, subprocess.DEVNULL, "-m", "proxy.cli", words=("--html", str(file))) == (3, "")
+    assert "No conversation has been counted towards this verdict yet." in file.read_text()
+    missing = tmp_path / "none" / "report.html"
+    status, said = report(config, subprocess.DEVNULL, "-m", "proxy.cli", words=("--html", str(missing)))
+    assert (status, said) == (2, f"parhelion: --html: {missing} cannot be written: No such file or directory\n")

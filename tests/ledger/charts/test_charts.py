@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from proxy.ledger.charts.survival import survival
 from proxy.ledger.charts.verdict import excess, slices
 from tests.ledger.filled import HARM
 
-TEXT = st.text("abc <&>\"\x1b\u202e\U0001f600", max_size=50)
+TEXT = st.text('abc <&>"\x1b\u202e\U0001f600', max_size=50)
 NUMBER = st.one_of(st.none(), st.floats(), st.integers(-(10**6), 10**12), st.sampled_from([0.0, 1.0, 5e-324, 1.7e308]))
 EDGES = st.one_of(st.none(), st.tuples(NUMBER, NUMBER))
 RATES = st.fixed_dictionaries({}, optional={
@@ -37,7 +38,9 @@ BLOCKS = st.lists(st.fixed_dictionaries({}, optional={
     "hazard_per_1000_tokens": RATES, "genuine_flips_per_1000": RATES, "error_nats": RATES,
 }), max_size=8)  # fmt: skip
 POINTS = st.lists(
-    st.fixed_dictionaries({"time": NUMBER, "log_e_fail": NUMBER, "log_e_pass": NUMBER, "conversations": st.integers(0)}),
+    st.fixed_dictionaries(
+        {"time": NUMBER, "log_e_fail": NUMBER, "log_e_pass": NUMBER, "conversations": st.integers(0)}
+    ),
     max_size=9,
 )
 VERDICT = st.fixed_dictionaries({
@@ -58,9 +61,9 @@ CHART = st.one_of(
 NUMERIC = {"x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "width", "height"}
 
 
-def drawing(markup: str) -> ElementTree.Element | None:
+def drawing(markup: str) -> ET.Element | None:
     """The chart, parsed as XML; every coordinate a number, every drawing with a name, a description and a table beside it."""
-    root = ElementTree.fromstring(str(markup))
+    root = ET.fromstring(str(markup))
     svg = next((one for one in root.iter() if one.tag.endswith("svg")), None)
     if svg is None:
         assert root.get("class") == "empty chart"
@@ -102,7 +105,7 @@ def test_values_are_placed_in_their_order_and_ticks_lie_within(values, zero):
     scale = even(values, 10, 400, zero=zero)
     places = [scale.at(value) for value in sorted(values)]
     assert all(10 <= one <= 400 for one in places)
-    assert all(before <= after + 1e-6 for before, after in zip(places, places[1:], strict=False))
+    assert all(before <= after + 1e-6 for before, after in itertools.pairwise(places))
     ticks = scale.ticks(6)
     assert 1 <= len(ticks) <= 14
     slack = (scale.high - scale.low) * 1e-6
@@ -128,7 +131,7 @@ def test_survival_shows_what_the_report_says():
     first, *_, last = re.findall(r"[ML](\S+) (\d+\.?\d*)", curve.get("d", ""))
     assert float(first[1]) == 34  # the top: 100 %
     assert float(last[1]) == 124  # half way down: 50 %
-    table = ElementTree.fromstring(shown).find("details/div/table/tbody")
+    table = ET.fromstring(shown).find("details/div/table/tbody")
     assert table is not None
     assert [[cell.text for cell in row] for row in table][1] == ["8", "75 %", "40 % to 100 %", "7", "100 %", "–", "5"]
 
@@ -139,7 +142,7 @@ def test_what_would_harm_is_text():
             slices([{"dimension": "model", "value": harm, "conversations": 2, "candidate_bad": 1, "control_bad": 0}])
         )
         assert not re.search(r"<script|<img|onerror=\"|\x1b|\u202e", shown)
-        ElementTree.fromstring(f"<div>{shown}</div>")
+        ET.fromstring(f"<div>{shown}</div>")
 
 
 def test_rows_without_n_are_not_shares():
