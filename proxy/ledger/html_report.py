@@ -65,7 +65,7 @@ def render_html(
 
 def _repeat(command: str) -> str:
     """The command line again; what a running proxy has made comes from its records."""
-    made = command if command.split(" ")[0] in ("report", "replay") else "report"
+    made = command if command.split(" ", maxsplit=1)[0] in ("report", "replay") else "report"
     return f"parhelion {made} --html FILE"
 
 
