@@ -158,7 +158,7 @@ def measured(wanted: Sequence[Case], folder: Path, rounds: int, seconds: float) 
     reads = [compared(case) for case in wanted]
     slower: list[float] = []
     found: list[list[tuple[float, ...]]] = [[] for _ in wanted]
-    with _as_the_judge_runs():
+    with as_the_judge_runs():
         for _ in range(rounds):
             slower.append(scale(seconds))
             for own, read, judge in zip(found, reads, judges, strict=True):
@@ -178,7 +178,7 @@ def _figures(case: Case, slower: list[float], rounds: list[tuple[float, ...]]) -
 
 
 @contextmanager
-def _as_the_judge_runs() -> Iterator[None]:
+def as_the_judge_runs() -> Iterator[None]:
     """With the collector set as in the judge's process."""
     gc.collect()
     gc.freeze()

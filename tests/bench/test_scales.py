@@ -17,8 +17,15 @@ def test_each_measure_is_of_its_own_work() -> None:
 
 
 def test_figures_are_of_a_body_of_the_size_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scales, "took", lambda _work, _seconds: 1e-3)
+    seen: list[int] = []
+
+    def look(_work: object, _seconds: float) -> float:
+        seen.append(gc.get_threshold()[0])
+        return 1e-3
+
+    monkeypatch.setattr(scales, "took", look)
     assert [one.here for one in scales.measures(3, 1.0)] == pytest.approx([1000.0] * 3, rel=0.05)
+    assert seen == [50_000] * 9
 
 
 def test_figures_are_scaled_with_the_collector_that_the_goals_were_measured_with(
