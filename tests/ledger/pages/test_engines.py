@@ -101,6 +101,7 @@ def test_the_page_shows_it(browse, site):
         assert "prefix caching yes" in (await page.inner_text("main")).replace("\t", " ").replace("\n", " ")
         assert HARM[0] in await page.inner_text("main")
         await page.click("text=Show only what differs")
+        await page.wait_for_url("**/engines?only=differences")
         assert await page.locator("table >> nth=0 >> tbody tr").count() == 5
 
     browse(look)
