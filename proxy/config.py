@@ -120,12 +120,13 @@ class Timeouts(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Records(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where comparisons are kept and what of their content."""
+    """Where comparisons are kept and what of their content. ``redact``: ``module:function`` that sees every text before it is kept (``content: text``)."""
 
     url: str = "sqlite:///parhelion.db"
     content: Literal["none", "hash", "text"] = "hash"
     keep: Seconds = 7 * 86400.0
     max_bytes: Bytes = 5_000_000_000
+    redact: Annotated[str, Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")] | None = None
 
 
 class Spool(Struct, frozen=True, forbid_unknown_fields=True):

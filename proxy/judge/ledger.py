@@ -25,6 +25,7 @@ from proxy.judge.desk import Done
 from proxy.judge.evidence import KEY, Evidence
 from proxy.judge.floors import FloorBook
 from proxy.judge.noise import NoiseBook
+from proxy.judge.redactor import Redactor, of
 from proxy.judge.spool import Kept, Spool
 from proxy.ledger import totals
 from proxy.ledger.judge_metrics import JudgeMetrics
@@ -64,6 +65,9 @@ class Ledger:
         self.spool = spool or Spool(None)
         self.metrics = metrics
         self.floors = FloorBook(self.store.get_state(_FLOORS))
+        self._redactor: Redactor | None = None
+        self._withheld: list[str] = []
+        self._said_withheld: set[str] = set()
         self._configure(config, self.store.get_state(_NOISE))
         self.evidence = Evidence(config, self.store, metrics)
         self._pending: list[Settlement] = []
@@ -95,6 +99,9 @@ class Ledger:
 
     def _configure(self, config: Config, noise: bytes | None) -> None:
         self._keep, self._max_bytes = config.records.keep, config.records.max_bytes
+        before, self._redactor = self._redactor, of(config, self._redactor)
+        if before is not None and before is not self._redactor:
+            self._thread.submit(before.close)
         near_tie = config.verdict.near_tie
         self.noise = NoiseBook(None if near_tie == "auto" else near_tie, noise)
         self._arms = {Arm(shadow.name, mode) for shadow in config.shadows for mode in shadow.modes}
@@ -224,7 +231,10 @@ class Ledger:
         if lost := self.evidence.losses(time.time()):
             batch = [*batch, Settlement("", "", "", "", trials=lost)]
         try:
-            counted = await self._aside(self._commit, [*self._owed.elements(), *batch], self._learned())
+            try:
+                counted = await self._aside(self._commit, [*self._owed.elements(), *batch], self._learned())
+            finally:
+                self._say_withheld()
             self._owed.clear()
             self.evidence.take(counted)
             await self._say_alarms()
@@ -237,7 +247,18 @@ class Ledger:
 
     def _commit(self, batch: list[Settlement], state: dict[str, bytes]) -> Fresh:
         with STORE:
+            if self._redactor is not None:
+                batch = self._redactor.redacted(batch, self._withheld.append)
             return self.store.settle(batch, state=state)
+
+    def _say_withheld(self) -> None:
+        """Count the records whose texts were withheld because the redaction hook failed; each reason is said once."""
+        failures, self._withheld = self._withheld, []
+        for reason in failures:
+            self.metrics.redaction_failed(reason)
+        for reason in set(failures) - self._said_withheld:
+            logs.say(logger, logging.ERROR, "redaction_failed", reason=reason, kept="numbers alone")
+            self._said_withheld.add(reason)
 
     async def _say_alarms(self) -> None:
         """Write down what the drift detectors say, with the state that has said it: a judge that dies in between says it again, one that dies later does not."""
@@ -372,3 +393,5 @@ class Ledger:
         async with self._writing:
             await self._write([])  # what is owed, and what was learned last
         self.store.close()
+        if self._redactor is not None:
+            self._redactor.close()

@@ -126,6 +126,10 @@ class JudgeMetrics:
         for reason, n in skipped.items():
             self._series.add("spool_skipped_total", (reason,), n)
 
+    def redaction_failed(self, reason: str) -> None:
+        """Count a record whose texts were withheld because the redaction hook failed."""
+        self._series.add("redaction_failures_total", (self._bounded("reason", reason),))
+
     def spool_replayed(self) -> None:
         """Count an exchange of an earlier life that was taken up again."""
         self._series.add("spool_replayed_total", ())

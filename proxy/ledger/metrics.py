@@ -116,6 +116,7 @@ _MIRROR = (
     _gauge("judge", "spool_bytes", (), "Bytes of unsettled work on disk.", "how near the spool is to its bound"),
     _gauge("judge", "spool_exchanges", (), "Exchanges on disk that are not settled.", "what a judge that dies now leaves to the next one"),
     _counter("judge", "spool_skipped_total", ("reason",), "Exchanges worked on without being kept on disk: full, error.", "these a SIGKILL would lose"),
+    _counter("judge", "redaction_failures_total", ("reason",), "Records whose texts were withheld because the hook `records.redact` failed: `raised`, `wrong_type`, `hung`, `died`, `not_importable`, or `resting` after several of the last three.", "a hook that fails keeps nothing, and somebody must mend it"),
     _counter("judge", "spool_replayed_total", (), "Exchanges of an earlier life that were taken up again.", "what the spool has saved"),
     _gauge("admin", "mirror_enabled", ("shadow",), "1 while a shadow is mirrored to, 0 while the kill switch keeps it off.", "tells what was switched off from what fails"),
     _gauge("judge", "shadow_circuit_open", ("shadow",), "1 while a shadow is left alone after repeated faults.", "explains a gap in comparisons"),

@@ -377,6 +377,7 @@ def test_every_declared_metric_is_set_by_something(tmp_path, make):
     metrics.primary_tokens_source("reply")
     metrics.spool(10, 1, {"full": 1})
     metrics.spool_replayed()
+    metrics.redaction_failed("raised")
     metrics.measured(
         [("control", "control", "free", "k3_nats", 0.1), ("candidate", "candidate", "free", "k3_nats", 0.1)]
     )
