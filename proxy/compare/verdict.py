@@ -124,10 +124,10 @@ def judge(tally: Tally, terms: Terms) -> Verdict:
     candidate's share itself, bounded by the allowance. What of the control differs and cannot be classed is taken for bad in the test of FAIL: where tokens are lent by the
     control they are known only where it agrees with the primary, and in those alone every candidate as noisy as the control would look worse.
     """
-    bound = (1 + terms.margin) / 2 if tally.controlled else terms.allowance
+    bound = _bound(tally, terms)
     outcomes = tally.outcomes()
     spared = tally.spared if tally.controlled else outcomes
-    fail, passed = above(spared, bound), below(outcomes, bound)
+    fail, passed = evidence(tally, terms)
     worse = outcomes.mean is not None and outcomes.mean > bound
     state = _state(tally, terms, fail, passed)
     feared = tally.outcomes(missing_as_worse=True)
@@ -144,6 +144,17 @@ def judge(tally: Tally, terms: Terms) -> Verdict:
         worst_case=_decided(terms, above(feared, bound), below(feared, bound)),
         needed=0 if state is not State.WATCH else needed(spared if worse else outcomes, bound, terms.alpha),
     )
+
+
+def evidence(tally: Tally, terms: Terms) -> tuple[float, float]:
+    """Return the natural logarithms of the evidence for FAIL and for PASS."""
+    outcomes = tally.outcomes()
+    spared = tally.spared if tally.controlled else outcomes
+    return above(spared, _bound(tally, terms)), below(outcomes, _bound(tally, terms))
+
+
+def _bound(tally: Tally, terms: Terms) -> float:
+    return (1 + terms.margin) / 2 if tally.controlled else terms.allowance
 
 
 def verdict_of_variation(shares: Shares, terms: Terms, *, controlled: bool) -> tuple[float, float]:

@@ -20,7 +20,7 @@ from proxy.compare.comparison import Comparison, Mode, Source
 from proxy.compare.layers import LAYER_OF, Evidence, place
 from proxy.compare.summary import summarise_forced, summarise_free, summarise_latency
 from proxy.config import Config
-from proxy.ledger import anytime, changes, engine_state, tie_report, verdicts, where
+from proxy.ledger import anytime, changes, engine_state, hours, tie_report, verdicts, where
 from proxy.ledger.conservation import ArmTerms, Terms
 from proxy.ledger.engine_state import EngineState
 from proxy.ledger.headlines import headlines
@@ -57,6 +57,7 @@ class Read(Struct):
     roles: dict[str, str] = field(default_factory=dict)
     counts: Mapping[Key, int] = field(default_factory=dict)
     tallies: Tallies = field(default_factory=dict)
+    hourly: Sequence[hours.Conversations] = ()
     engines: Mapping[str, EngineState] = field(default_factory=dict)
     records: int = 0
 
@@ -104,6 +105,7 @@ def build_report(
         if wanted is None or terms is not None:  # counts are of all time
             read.counts = store.counts()
         read.tallies = store.tallies()
+        read.hourly = hours.conversations(store.read)
         read.changes = changes.changes_of(store.events())
         read.engines = engine_state.decode(store.get_state(engine_state.KEY))
         for record in store.records(wanted):
@@ -141,7 +143,11 @@ def build_report(
     controls = {mode: _control(shadows, read, mode) for mode in Mode}
     report["shadows"] = [
         _shadow(shadow, read, controls, terms, footprints)
-        | ({"verdict": verdicts.shown(read.tallies, shadow.name, config)} if shadow.role == "candidate" else {})
+        | (
+            {"verdict": verdicts.shown(read.tallies, shadow.name, config, read.hourly)}
+            if shadow.role == "candidate"
+            else {}
+        )
         for shadow in shadows
     ]
     anytime.add(report["shadows"], read.shadows, config.verdict.alpha)

@@ -7,6 +7,7 @@ conversations of that pair, whatever part of the records is shown. What was not 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from proxy.compare.confidence_sequence import Shares, mean_interval
@@ -14,6 +15,8 @@ from proxy.compare.trial import Result, names_a_fault
 from proxy.compare.verdict import Floor, Tally, Terms, Verdict, judge, verdict_of_variation
 from proxy.config import Config
 from proxy.ledger.changes import moment
+from proxy.ledger.grown import over_time
+from proxy.ledger.hours import Conversations
 from proxy.ledger.tallies import Scope, Tallied, Tallies
 
 
@@ -34,14 +37,17 @@ def _of(tallies: Tallies, candidate: str) -> list[tuple[Scope, Tallied]]:
     return sorted(own, key=lambda one: one[1].last)
 
 
-def shown(tallies: Tallies, candidate: str, config: Config) -> dict[str, Any]:
-    """Return a candidate's verdict, JSON-ready."""
+def shown(
+    tallies: Tallies, candidate: str, config: Config, hourly: Sequence[Conversations] | None = None
+) -> dict[str, Any]:
+    """Return a candidate's verdict, JSON-ready. ``hourly``: what was counted by the hour, for ``over_time``; None: without that."""
     terms, found = terms_of(config), _of(tallies, candidate)
     if not found:
         controlled = any(shadow.role == "control" for shadow in config.shadows)
         return _shown(judge(Tally(controlled=controlled), terms)) | {"earlier": []}
     *before, (scope, tallied) = found
-    return _of_scope(scope, tallied, terms) | {"earlier": [_of_scope(*one, terms) for one in before]}
+    made = _of_scope(scope, tallied, terms) | {"earlier": [_of_scope(*one, terms) for one in before]}
+    return made if hourly is None else made | {"over_time": over_time(hourly, scope, tallied, terms)}
 
 
 def _of_scope(scope: Scope, tallied: Tallied, terms: Terms) -> dict[str, Any]:
