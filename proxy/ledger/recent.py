@@ -1,31 +1,38 @@
 """The report that pages show: over the newest records, made in the background, kept until it is too old.
 
 A report over all records takes minutes at a million, and nobody waits for a page that long. The counts and the verdict in it are of all conversations nevertheless: they
-come from sums. House rules. The event loop never waits for the making: who asks gets the last one, and a newer one is begun when that is too old.
+come from sums. House rules. The event loop never waits for the making: who asks gets the last one, and a newer one is begun when that is too old. It is made by a process of its
+own (``recent_child``), of the lowest priority, which may die or hang: then the last one stays, and it is tried again later.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import subprocess
+import sys
+import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
+import proxy
 from proxy.config import Config
-from proxy.ledger.query import Filter
-from proxy.ledger.report import build_report
-from proxy.ledger.sources import open_ledgers
-from proxy.ledger.store_error import StoreError
 from proxy.logs import say
 
 log = logging.getLogger("parhelion.admin")
 
-#: Records that it is made of at most.
-RECORDS = 20_000
-_FRESH = 10.0  # seconds for which one is good enough
-_FIRST = 2.0  # seconds that the first who asks may wait
+#: Records that it is made of at most, and bytes of them as stored.
+RECORDS, BYTES = 20_000, 96 << 20
+#: Seconds for which one is good enough: so many, or so many times what its making took.
+_FRESH, _TIMES = 10.0, 4.0
+#: Seconds that whoever asks first may wait; seconds after which the making is given up.
+_FIRST, _DEADLINE = 2.0, 300.0
 
 
 class Recent(Struct, frozen=True):
@@ -37,44 +44,60 @@ class Recent(Struct, frozen=True):
     of: int
 
 
-class _Kept:
-    """One store's last report, and the making of the next."""
+class Making:
+    """One replica's last report, and the making of the next. ``command``: what makes one: a ``Config`` (msgpack) on its input, a ``Recent`` or nothing on its output."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: tuple[str, ...], *, deadline: float = _DEADLINE) -> None:
+        self._command, self._deadline = command, deadline
         self.last: Recent | None = None
-        self.tried = -1e9  # on the monotonic clock
-        self.making: asyncio.Future[None] | None = None
+        self._due = 0.0  # on the monotonic clock
+        self._making: asyncio.Future[None] | None = None
 
-    async def latest(self, config: Config) -> Recent | None:
-        if (self.making is None or self.making.done()) and time.monotonic() >= self.tried + _FRESH:
-            self.tried = time.monotonic()
-            self.making = asyncio.get_running_loop().run_in_executor(None, self._make, config)
-        if self.last is None and self.making is not None:
-            await asyncio.wait([self.making], timeout=_FIRST)
+    async def latest(self, config: Config, *, wait: float = _FIRST) -> Recent | None:
+        """Return the last one; where there is none yet, wait for it a moment (seconds). Call on the event loop."""
+        loop = asyncio.get_running_loop()
+        making = self._making
+        if making is None or making.done() or making.get_loop() is not loop:
+            making = None
+            if time.monotonic() >= self._due:
+                self._making = making = loop.create_future()
+                # A thread that nobody waits for when we end: the child ends with us.
+                threading.Thread(target=self._make, args=(config, loop, making), name="recent", daemon=True).start()
+        if self.last is None and making is not None:
+            await asyncio.wait([making], timeout=wait)
         return self.last
 
-    def _make(self, config: Config) -> None:
+    def _make(self, config: Config, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
+        began = time.monotonic()
         try:
-            self.last = make(config, time.time()) or self.last
-        except (StoreError, OSError) as error:
+            made = self._run(msgspec.msgpack.encode(config))
+            if made:
+                self.last = msgspec.msgpack.decode(made, type=Recent)
+        except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
+            # A CalledProcessError names the command and the status; its output may quote what a record says.
             say(log, logging.WARNING, "the report for pages cannot be made", error=type(error).__name__)
+        self._due = time.monotonic() + max(_FRESH, _TIMES * (time.monotonic() - began))
+        with suppress(RuntimeError):  # the loop has ended, and so has whoever waited
+            loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(None))
+
+    def _run(self, config: bytes) -> bytes:
+        path = os.pathsep.join(filter(None, [str(Path(proxy.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+        return subprocess.run(  # noqa: S603 - our own command
+            self._command,
+            input=config,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=self._deadline,
+            check=True,
+            env=os.environ | {"PYTHONPATH": path},
+        ).stdout
 
 
-_kept: dict[str, _Kept] = {}
+#: ``-P``: a folder named proxy where we were started is not ours.
+COMMAND = (sys.executable, "-P", "-m", "proxy.ledger.recent_child")
+_makings: dict[tuple[str, str], Making] = {}
 
 
 async def latest(config: Config) -> Recent | None:
     """Return the last report there is, and see to it that there will be a newer one; None while there is none. Call on the event loop."""
-    return await _kept.setdefault(config.records.url, _Kept()).latest(config)
-
-
-def make(config: Config, now: float) -> Recent | None:
-    """Make one; None where there is no store. Raises StoreError, OSError."""
-    with open_ledgers(config) as found:
-        if found.store is None:
-            return None
-        of = int(found.store.read("SELECT COUNT(*) FROM listed")[0][0])
-        report = build_report(
-            config, found.store, found.terms, command="report", now=now, wanted=Filter(newest=RECORDS)
-        )
-        return Recent(report, now, report["records"], of)
+    return await _makings.setdefault((config.records.url, config.state), Making(COMMAND)).latest(config)
