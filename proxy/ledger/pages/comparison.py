@@ -12,25 +12,28 @@ from aiohttp import web
 from msgspec import Struct
 
 from proxy.config import Config
-from proxy.ledger import known, known_file
+from proxy.ledger import known
 from proxy.ledger.detail import Detail
 from proxy.ledger.listing import QueryError, brief
 from proxy.ledger.pages import outputs
 from proxy.ledger.pages.asking import asking
-from proxy.ledger.pages.divergences import WORDS
+from proxy.ledger.pages.divergences import WORDS, rules_of
+from proxy.ledger.pages.facts import arm_of, facts, findings
 from proxy.ledger.pages.frame import render
+from proxy.ledger.pages.marking import DAYS, offer
 from proxy.ledger.pages.panel import panel
-from proxy.ledger.pages.saying import MODES, REASONS, SOURCES, sentence
+from proxy.ledger.pages.saying import sentence
 from proxy.ledger.pages.strands import Choice, start
 from proxy.ledger.query import Filter, gravest
-from proxy.ledger.record import Record, Timing
-from proxy.ledger.remedies import Engine, advice, evidence_line
+from proxy.ledger.record import Record
+from proxy.ledger.repeat import RepeatError, shell
 from proxy.ledger.site import SITE
 from proxy.ledger.stack import stack_differences
 from proxy.ledger.store import Store
 
 SIBLINGS = 40
-_MOST_INDEX = 10_000_000
+#: Characters of commands that a page shows.
+LONGEST = 60_000
 
 
 class Seen(Struct, frozen=True):
@@ -41,6 +44,7 @@ class Seen(Struct, frozen=True):
     footprints: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
     siblings: tuple[dict[str, Any], ...]
     rules: tuple[known.Rule, ...]
+    trouble: str = ""
 
 
 class Place(Struct, frozen=True):
@@ -73,8 +77,8 @@ def read(config: Config, id: str, now: float) -> Seen | None:  # noqa: A002 - th
         beside = [one for one in store.records(Filter(exchange=record.exchange, limit=SIBLINGS)) if one.id != id]
         footprints = (store.footprint(record.primary_footprint), store.footprint(record.shadow_footprint))
         kept = store.detail(id)
-    rules = known_file.load(config).in_force(now)
-    return Seen(record, kept, footprints, tuple(brief(one) for one in beside), rules)
+    rules, trouble = rules_of(config, now)
+    return Seen(record, kept, footprints, tuple(brief(one) for one in beside), rules, trouble)
 
 
 def view(seen: Seen, at: Place, config: Config) -> dict[str, Any]:
@@ -94,8 +98,10 @@ def view(seen: Seen, at: Place, config: Config) -> dict[str, Any]:
         "sentence": sentence(record),
         "kind": "" if kind is None else kind.value,
         "words": WORDS,
-        "facts": facts(seen),
-        "arms": [_arm(seen, arm) for arm in ("primary", "shadow")],
+        "facts": facts(record),
+        "arms": [
+            arm_of(record, arm, stack or {}) for arm, stack in zip(("primary", "shadow"), seen.footprints, strict=True)
+        ],
         "stack_differences": len(stack_differences(seen.footprints[0] or {}, seen.footprints[1] or {})),
         "choices": [one.index for one in comparison.choices],
         "choice": at.choice,
@@ -105,11 +111,13 @@ def view(seen: Seen, at: Place, config: Config) -> dict[str, Any]:
         "content": kept,
         "setting": config.records.content,
         "asking": asking(record.content.request) if record.content is not None and kept == "text" else None,
-        "findings": _findings(record, seen.footprints),
+        "findings": findings(record, seen.footprints),
         "siblings": seen.siblings,
         "known": known.names(seen.rules, record),
-        "days": (1, 7, 14, 30, 90),
-        "match": {name: value for name, value in _match(record).items() if value},
+        "trouble": seen.trouble,
+        "offer": offer(record),
+        "days": DAYS,
+        "repeat": _repeat(seen, config),
     }
 
 
@@ -121,68 +129,6 @@ def choice(seen: Seen, index: int) -> Choice | None:
     beside = None if seen.detail is None else next((one for one in seen.detail.choices if one.index == index), None)
     made = Choice(seen.record.comparison.mode, compared, beside)
     return made if max(made.length("primary"), made.length("shadow")) else None
-
-
-def facts(seen: Seen) -> list[tuple[str, Any, str]]:
-    """List what is known of it: name, value, what the value means."""
-    record, comparison = seen.record, seen.record.comparison
-    source = None if comparison.source is None else comparison.source.value
-    found: list[tuple[str, Any, str]] = [
-        ("Model", record.model, ""),
-        ("Endpoint", record.endpoint, "streamed" if record.request.stream else ""),
-        ("Mode", comparison.mode.value, MODES[comparison.mode.value]),
-        ("Primary's tokens from", source, SOURCES.get(source or "", "")),
-        (
-            "Temperature",
-            record.request.temperature,
-            {True: "greedy", False: "sampled"}.get(bool(comparison.greedy), "")
-            if comparison.greedy is not None
-            else "",
-        ),
-        ("Near-tie threshold", comparison.tau, f"nats, {comparison.tau_origin}" if comparison.tau_origin else ""),
-        ("Load when sent", record.in_flight, "requests in flight"),
-        ("Prompt tokens", record.request.prompt_tokens, _prompts(record)),
-    ]
-    if comparison.values_incomparable:
-        found.append(
-            ("Values not comparable", comparison.values_incomparable, "only the tokens are held against each other")
-        )
-    if comparison.expected_flips is not None:
-        found.append(
-            (
-                "Expected of noise",
-                round(comparison.expected_flips, 4),
-                "differences that the control's own noise makes at these gaps",
-            )
-        )
-    if comparison.incomparable is not None:
-        found.append(("Reason", comparison.incomparable, REASONS.get(comparison.incomparable, "")))
-        found.append(("The engine's words", comparison.detail, ""))
-    return found
-
-
-def _prompts(record: Record) -> str:
-    cached = "" if record.cached_tokens is None else f"{record.cached_tokens:,} of them cached; "
-    other = record.request.shadow_prompt_tokens
-    return f"{cached}shadow: {'not said' if other is None else f'{other:,}'}"
-
-
-def _arm(seen: Seen, arm: str) -> dict[str, Any]:
-    record, primary = seen.record, arm == "primary"
-    timing: Timing = record.primary_timing if primary else record.shadow_timing
-    gaps = sorted(timing.gaps)
-    stack = seen.footprints[0 if primary else 1] or {}
-    return {
-        "arm": arm,
-        "name": "primary" if primary else record.shadow,
-        "role": "primary" if primary else record.role,
-        "footprint": record.primary_footprint if primary else record.shadow_footprint,
-        "stack": [stack[name] for name in ("engine", "version", "dtype", "quantization", "gpu") if stack.get(name)],
-        "first_token": timing.first_token,
-        "end": timing.end,
-        "gap": gaps[len(gaps) // 2] if gaps else None,
-        "gaps": len(gaps),
-    }
 
 
 def _kept(seen: Seen) -> str:
@@ -197,37 +143,13 @@ def _kept(seen: Seen) -> str:
     return "hash" if hashed else "text"
 
 
-def _findings(record: Record, stacks: Sequence[Mapping[str, Any] | None]) -> list[dict[str, Any]]:
-    names = {"primary": "primary", "shadow": record.shadow}
-    arms = {
-        arm: Engine(names[arm], str((stack or {}).get("engine") or ""))
-        for arm, stack in zip(names, stacks, strict=True)
-    }
-    found = []
-    for name in record.comparison.findings:
-        evidence = record.comparison.evidence.get(name, {})
-        known_of = advice(name, evidence, arms)
-        found.append(
-            {
-                "name": name,
-                "severity": known_of.severity,
-                "seen": known_of.seen,
-                "remedy": known_of.remedy,
-                "evidence": evidence_line(evidence),
-            }
-        )
-    return found
-
-
-def _match(record: Record) -> dict[str, str]:
-    kind = gravest(record.comparison)
-    return {
-        "class": "" if kind is None else kind.value,
-        "finding": next(iter(record.comparison.findings), ""),
-        "shadow": record.shadow,
-        "model": record.model,
-        "mode": record.comparison.mode.value,
-    }
+def _repeat(seen: Seen, config: Config) -> dict[str, Any]:
+    """Return the commands that repeat it, or why there are none, or how long they are where that is too long for a page."""
+    try:
+        found = shell(seen.record, seen.detail, config)
+    except RepeatError as error:
+        return {"shell": None, "why": str(error), "size": None}
+    return {"shell": found if len(found) <= LONGEST else None, "why": None, "size": len(found)}
 
 
 async def comparison(request: web.Request) -> web.Response:

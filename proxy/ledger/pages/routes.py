@@ -12,6 +12,7 @@ from proxy.ledger.pages.comparison import comparison
 from proxy.ledger.pages.divergences import divergences
 from proxy.ledger.pages.engines import engines, engines_json
 from proxy.ledger.pages.entrance import enter, leave, login
+from proxy.ledger.pages.marking import known, mark, unmark
 from proxy.ledger.pages.mirror import turn
 from proxy.ledger.pages.overview import overview, overview_json
 
@@ -36,3 +37,14 @@ def pages() -> Iterable[Endpoint]:
         parameters=schemas.ONLY, answer=schemas.ENGINES,
     )  # fmt: skip
     yield Endpoint(get, "/divergences/{id}", comparison, "One comparison", "records", media=html)
+    yield Endpoint(get, "/known", known, "Rules of what is known", "records", media=html)
+    yield Endpoint(post, "/known", mark, "Mark differences as known", guard=Guard.CHANGE, media=html, back="/known")
+    yield Endpoint(
+        post,
+        "/known/forget",
+        unmark,
+        "Take a rule of what is known away",
+        guard=Guard.CHANGE,
+        media=html,
+        back="/known",
+    )

@@ -16,10 +16,16 @@ from proxy.ledger.pages.comparison import Place, place, read, view
 from proxy.ledger.pages.frame import environment
 from proxy.ledger.pages.outputs import common
 from proxy.ledger.pages.saying import REASONS, sentence
+from proxy.ledger.pages.visible import visible
 from tests.browser import accessible, tab_order
 from tests.ledger.filled import HARM, HOSTILE, NOW
 
 GREAT = 400_000  # bytes of a page, whatever is in it
+
+
+def configured(filled):
+    """The replica with a primary, so that there is somebody to ask again."""
+    return replace(filled.config, primary=replace(filled.config.primary, url="http://vllm:8000"))
 
 
 def body(address):
@@ -111,6 +117,20 @@ def test_without_texts_the_page_says_which_setting_would_keep_them(filled):
 BASE = {
     "places": [], "path": "/divergences/x", "version": "0", "now": NOW, "may_sign_in": False, "signed_in": False, "standalone": False,
 }  # fmt: skip
+
+
+def test_the_commands_are_shown_as_they_are(filled):
+    for what in ("near_tie/free", "genuine/forced"):
+        found = seen(filled, what)
+        shown = view(found, Place(), configured(filled))
+        script = shown["repeat"]["shell"]
+        assert script is not None
+        assert "curl" in script
+        assert visible(script) == script  # what is copied from the page is what bash gets
+    assert (
+        "what was sent is not kept"
+        in view(seen(filled, "identical/free"), Place(), configured(filled))["repeat"]["why"]
+    )
 
 
 def test_common_is_the_longest_beginning():

@@ -1,6 +1,21 @@
 // The panel of a token at once: on hover, on focus, on a click. Without this script each token is a link to a page that has its panel.
 (() => {
   "use strict";
+  const copy = document.getElementById("copy");
+  if (copy && navigator.clipboard) {
+    copy.classList.remove("waiting");
+    copy.addEventListener("click", async () => {
+      const said = document.getElementById("copied");
+      try {
+        await navigator.clipboard.writeText(document.getElementById(copy.dataset.copy).textContent);
+        said.textContent = "Copied.";
+      } catch { said.textContent = "The browser does not let it be copied: select the text."; }
+    });
+  }
+})();
+
+(() => {
+  "use strict";
   const strands = document.getElementById("strands");
   const beside = document.getElementById("beside");
   if (!strands || !beside) return;
