@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.bench.ratio import Verdict
-from tests.bench.rows import bodies, comparator, cost, cpu, fidelity, ill, inject, latency, metrics, streams, tls
+from tests.bench.rows import bodies, comparator, cost, cpu, fidelity, ill, inject, latency, metrics, store, streams, tls
 from tests.bench.stand import Stand, stand
 from tests.bench.table import Result, as_json, as_markdown, as_text
 
@@ -34,6 +34,7 @@ ROWS: dict[str, Callable[[Stand], Iterator[Result]]] = {
     "fidelity": fidelity.bodies,
     "inject": inject.injecting,
     "https": tls.https,
+    "store": store.answers,
 }
 
 

@@ -8,7 +8,7 @@ from proxy.config import Config
 from proxy.ledger.recent import Recent, latest
 
 #: Seconds; a page is to be there within 0.2.
-PATIENCE = 0.15
+PATIENCE = 0.05
 
 
 async def at_once(config: Config) -> Recent | None:
