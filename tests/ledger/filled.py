@@ -114,7 +114,7 @@ _TWINS = {
 FOOTPRINTS = {
     "p1": _TWINS,
     "c1": _TWINS | {"engine": "sglang", "version": "0.5.22", "kv_cache_dtype": "fp8_e4m3", "attention_backend": "fa3", "gpu": "H200", "driver": None},
-    "c2": _TWINS | {"engine": "sglang", "version": "0.5.23", "kv_cache_dtype": "fp8_e4m3", "attention_backend": "fa3", "gpu": "H200", "driver": None},
+    "c2": _TWINS | {"planted": f"{HARM[0]}{HARM[1]}", "engine": "sglang", "version": "0.5.23", "kv_cache_dtype": "fp8_e4m3", "attention_backend": "fa3", "gpu": "H200", "driver": None},
     "t1": _TWINS,
 }  # fmt: skip
 

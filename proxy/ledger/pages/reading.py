@@ -13,21 +13,21 @@ from msgspec import Struct
 
 from proxy.config import Config
 from proxy.counters import ENDPOINTS, Slot
-from proxy.ledger import hours, series, verdicts
+from proxy.ledger import hours, known_file, series, verdicts
 from proxy.ledger.conservation import Terms
 from proxy.ledger.events import Event
+from proxy.ledger.known import KnownError
 from proxy.ledger.metrics import BY_NAME, PREFIX
 from proxy.ledger.pages.hourly import HOURS, Bar, bars
 from proxy.ledger.pages.quantiles import Spread, spread, together
+from proxy.ledger.query import Filter
+from proxy.ledger.search import search
 from proxy.ledger.sources import Ledgers, open_ledgers
 from proxy.ledger.store import Store
 from proxy.ledger.store_error import StoreError
 
 _GRAVEST = 6
-_COLUMNS = ("id", "time", "shadow", "role", "mode", "model", "endpoint", "class")
-_KINDS = "SELECT id FROM kinds WHERE class = 'genuine'"
-_NEWEST = "SELECT seq FROM listed WHERE kind = ? ORDER BY seq DESC LIMIT ?"
-_RECORD = f"SELECT {', '.join(_COLUMNS)} FROM records WHERE seq = ?"  # noqa: S608 - constants
+_LOOKS = 2000
 _EVENTS = 12
 _EVENTS_SINCE = 30 * 86_400.0
 _SINGLE = {
@@ -53,7 +53,7 @@ class Judge(Struct, frozen=True):
 
 
 class Stored(Struct, frozen=True):
-    """What the store tells. ``verdicts`` by candidate, as in the report; ``events`` newest first; ``gravest``: newest genuine ones, in short; ``hours``: the last ones."""
+    """What the store tells. ``verdicts`` by candidate, as in the report; ``events`` newest first; ``gravest``: newest genuine ones that nobody knows of, in short; ``hours``: the last ones."""
 
     used_bytes: int
     verdicts: dict[str, dict[str, Any]]
@@ -112,18 +112,32 @@ def _stored(config: Config, store: Store, now: float) -> Stored:
         store.used_bytes(),
         {name: verdicts.shown(tallies, name, config) for name in candidates},
         store.events(now - _EVENTS_SINCE)[: -_EVENTS - 1 : -1],
-        _gravest(store),
+        _gravest(config, store, now),
         bars(hours.records(store.read, now - HOURS * hours.HOUR), now),
     )
 
 
-def _gravest(store: Store) -> list[dict[str, Any]]:
-    """Return the newest records with a genuine difference, newest first; an index leads to those of each kind, however many others there are."""
-    seqs: list[int] = []
-    for (kind,) in store.read(_KINDS):
-        seqs += [seq for (seq,) in store.read(_NEWEST, [kind, _GRAVEST])]
-    rows = [row for seq in sorted(seqs)[: -_GRAVEST - 1 : -1] for row in store.read(_RECORD, [seq])]
-    return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
+def _gravest(config: Config, store: Store, now: float) -> list[dict[str, Any]]:
+    """Return the newest records with a genuine difference that nobody has marked as known, newest first."""
+    try:
+        hidden = [rule.match.columns() for rule in known_file.load(config).in_force(now)]
+    except KnownError:  # the list of divergences says so
+        hidden = []
+    wanted = Filter(difference="genuine", limit=_GRAVEST, newest_first=True)
+    return [
+        {
+            "id": row.summary.id,
+            "time": row.time,
+            "shadow": row.kind.shadow,
+            "role": row.summary.role,
+            "mode": row.kind.mode,
+            "model": row.summary.model,
+            "endpoint": row.kind.endpoint,
+            "class": row.kind.difference,
+            "tokens": None if (parted := row.summary.gravest) is None else (parted.primary.text, parted.shadow.text),
+        }
+        for row in search(store.read, wanted, hidden, looks=_LOOKS).rows
+    ]
 
 
 def _judge(found: Ledgers, now: float) -> Judge | None:

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.ledger.admin import make_admin
+from proxy.ledger.endpoint import ENDPOINTS
 from tests.browser import accessible, tab_order
+from tests.ledger.filled import HOSTILE
 
 pytestmark = pytest.mark.browser
-PAGES = ("/", "/engines", "/engines?only=differences", "/api", "/login", "/nothing")
+#: By the path in the table of pages: what is looked at.
+PAGES = {
+    "/": ("/",),
+    "/api": ("/api",),
+    "/login": ("/login",),
+    "/engines": ("/engines", "/engines?only=differences"),
+    "/divergences": ("/divergences", "/divergences?known=show"),
+    "/divergences/{id}": (f"/divergences/{HOSTILE}", "/divergences/nothing"),
+    "/verdict": ("/verdict",),
+}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("phone", [False, True])
-def test_every_page_is_accessible(browse, site, scheme, phone):
+def test_every_page_is_looked_at(filled):
+    application = make_admin(filled.config, ready=lambda: True)
+    assert {one.path for one in application[ENDPOINTS] if one.markup and one.method == "GET"} <= PAGES.keys()
+
+
+@pytest.mark.parametrize(("scheme", "phone"), [("light", False), ("dark", True)])
+def test_every_page_is_accessible(browse, site, filled, scheme, phone):
+    """What is hostile included: on every page a script of a model would be seen (``window.harmed``)."""
+    there = {one.path for one in make_admin(filled.config, ready=lambda: True)[ENDPOINTS]}
+
     async def look(page):
-        for path in PAGES:
-            await page.goto(site + path)
-            await accessible(page)
+        for path, addresses in PAGES.items():
+            for address in addresses if path in there else ():
+                await page.goto(site + address)
+                await accessible(page)
+                assert await page.evaluate("window.harmed") is None, address
 
     browse(look, phone=phone, color_scheme=scheme, expected=("404 (Not Found)",))
 

@@ -11,6 +11,8 @@ from proxy.config import Config, Records, Shadow
 from proxy.counters import Counters, Slot
 from proxy.ledger.hours import Hourly
 from proxy.ledger.kinds import Kind
+from proxy.ledger.known import Match, Rules, checked
+from proxy.ledger.known_file import save
 from proxy.ledger.mirror_api import position
 from proxy.ledger.pages import hourly
 from proxy.ledger.pages.overview import view
@@ -91,6 +93,18 @@ def test_the_newest_genuine_differences_lead_to_their_records(seen):
     assert len(gravest) == 6
     assert [one["time"] for one in gravest] == sorted((one["time"] for one in gravest), reverse=True)
     assert {one["class"] for one in gravest} == {"genuine"}
+    assert gravest[2]["tokens"] == (" bent", " turned")
+
+
+def test_what_is_known_is_not_among_the_newest_differences(filled, tmp_path):
+    config = replace(filled.config, state=str(tmp_path))
+    (tmp_path / "counters").mkdir()
+    match = Match(shadow=CANDIDATE, mode="free")
+    rule = checked("seen", match, "1d", "looked at", NOW)
+    save(config, Rules().having(rule, NOW))
+    assert {one["mode"] for one in read(config, NOW).stored.gravest if one["shadow"] == CANDIDATE} == {"forced"}
+    (tmp_path / "known.json").write_text("rubbish")
+    assert len(read(config, NOW).stored.gravest) == 6
 
 
 def test_the_terms_of_the_law_add_up(seen):
