@@ -23,9 +23,9 @@ from proxy.exchange import Exchange
 from proxy.judge.cpu import COMPARE, STORE
 from proxy.judge.desk import Done
 from proxy.judge.evidence import KEY, Evidence
+from proxy.judge.finish import Finish
 from proxy.judge.floors import FloorBook
 from proxy.judge.noise import NoiseBook
-from proxy.judge.redactor import Redactor, of
 from proxy.judge.spool import Kept, Spool
 from proxy.ledger import totals
 from proxy.ledger.judge_metrics import JudgeMetrics
@@ -65,9 +65,6 @@ class Ledger:
         self.spool = spool or Spool(None)
         self.metrics = metrics
         self.floors = FloorBook(self.store.get_state(_FLOORS))
-        self._redactor: Redactor | None = None
-        self._withheld: list[str] = []
-        self._said_withheld: set[str] = set()
         self._configure(config, self.store.get_state(_NOISE))
         self.evidence = Evidence(config, self.store, metrics)
         self._pending: list[Settlement] = []
@@ -86,6 +83,7 @@ class Ledger:
         self._writer: asyncio.Future[None] | None = None
         # The store does one thing at a time; more threads would wait for it, each with a heap of its own.
         self._thread = ThreadPoolExecutor(1, "store")
+        self._finish = Finish(config, metrics, self._thread)
 
     @property
     def backlog(self) -> int:
@@ -95,13 +93,11 @@ class Ledger:
     def configure(self, config: Config) -> None:
         """Work by another configuration; what was learned stays."""
         self._configure(config, self.noise.encode())
+        self._finish.configure(config)
         self.evidence.configure(config)
 
     def _configure(self, config: Config, noise: bytes | None) -> None:
         self._keep, self._max_bytes = config.records.keep, config.records.max_bytes
-        before, self._redactor = self._redactor, of(config, self._redactor)
-        if before is not None and before is not self._redactor:
-            self._thread.submit(before.close)
         near_tie = config.verdict.near_tie
         self.noise = NoiseBook(None if near_tie == "auto" else near_tie, noise)
         self._arms = {Arm(shadow.name, mode) for shadow in config.shadows for mode in shadow.modes}
@@ -141,6 +137,7 @@ class Ledger:
         """Hand an exchange's settlements to the writer; ``told`` is called when they are in the store, or counted as lost to it."""
         if done.examined is not None:
             self.metrics.mirror_lag(max(0.0, time.time() - exchange.started - exchange.end_us / 1e6))
+        self._finish.take(done, exchange)
         number = self.spool.number(exchange.id)
         self._pending += done.settlements
         self._pending.append(Settlement(exchange.incarnation, "", "", SETTLED, spooled=number, trials=done.trials))
@@ -226,6 +223,7 @@ class Ledger:
     async def _write(self, batch: list[Settlement]) -> bool:
         """Commit a batch and what is owed from before; true when that is done. While the store is away it is asked once a second, not for every exchange."""
         if self._owed and time.monotonic() < self._retry_at:
+            self._finish.give_up(batch)
             self._owed.update(shed_of(batch))
             return False
         if lost := self.evidence.losses(time.time()):
@@ -234,7 +232,7 @@ class Ledger:
             try:
                 counted = await self._aside(self._commit, [*self._owed.elements(), *batch], self._learned())
             finally:
-                self._say_withheld()
+                self._finish.say()
             self._owed.clear()
             self.evidence.take(counted)
             await self._say_alarms()
@@ -247,18 +245,7 @@ class Ledger:
 
     def _commit(self, batch: list[Settlement], state: dict[str, bytes]) -> Fresh:
         with STORE:
-            if self._redactor is not None:
-                batch = self._redactor.redacted(batch, self._withheld.append)
-            return self.store.settle(batch, state=state)
-
-    def _say_withheld(self) -> None:
-        """Count the records whose texts were withheld because the redaction hook failed; each reason is said once."""
-        failures, self._withheld = self._withheld, []
-        for reason in failures:
-            self.metrics.redaction_failed(reason)
-        for reason in set(failures) - self._said_withheld:
-            logs.say(logger, logging.ERROR, "redaction_failed", reason=reason, kept="numbers alone")
-            self._said_withheld.add(reason)
+            return self.store.settle(self._finish.finished(batch), state=state)
 
     async def _say_alarms(self) -> None:
         """Write down what the drift detectors say, with the state that has said it: a judge that dies in between says it again, one that dies later does not."""
@@ -393,5 +380,4 @@ class Ledger:
         async with self._writing:
             await self._write([])  # what is owed, and what was learned last
         self.store.close()
-        if self._redactor is not None:
-            self._redactor.close()
+        self._finish.close()

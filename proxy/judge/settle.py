@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from proxy.compare.comparison import Comparison, Mode
 from proxy.compare.token_stream import Reply
 from proxy.exchange import Exchange
-from proxy.judge import shown
 from proxy.judge.request import Asked, header
+from proxy.judge.shown import Seen
 from proxy.ledger import privacy
 from proxy.ledger.record import Record, RequestFacts, Settlement, Timing
 from proxy.traffic.sample import conversation_key
@@ -36,7 +36,7 @@ _BESIDE = frozenset({
 class Outcome(Struct, frozen=True):
     """What came of one shadow in one mode: a comparison, or the reason why there is none.
 
-    ``incomparable`` and ``shed`` are exclusive; both None means ``comparison`` says it all. ``seen``: what it was made of, as far as that may be shown.
+    ``incomparable`` and ``shed`` are exclusive; both None means ``comparison`` says it all. ``seen``: what it was made of, for ``Finish``.
     """
 
     shadow: str
@@ -48,7 +48,7 @@ class Outcome(Struct, frozen=True):
     shadow_reply: Reply | None = None
     timing: Timing = Timing()
     footprint: str = ""
-    seen: shown.Seen | None = None
+    seen: Seen | None = None
 
 
 class Policy(Struct, frozen=True):
@@ -117,15 +117,12 @@ def settlement(
     comparison = outcome.comparison or Comparison(
         mode=outcome.mode, incomparable=reason, findings=_SAYS.get(reason or "", ())
     )
-    record = detail = None
+    record = None
     if asked is not None:
         same = same or shared(exchange, asked, context)
         record = _record(exchange, asked, primary, outcome, comparison, context, same)
-        detail = None if outcome.seen is None else shown.detail(comparison, outcome.seen, context.policy.content)
     how = "compared" if comparison.incomparable is None else "incomparable"
-    return Settlement(
-        exchange.incarnation, outcome.shadow, mode, how, comparison.incomparable or "", record, detail=detail
-    )
+    return Settlement(exchange.incarnation, outcome.shadow, mode, how, comparison.incomparable or "", record)
 
 
 def _record(

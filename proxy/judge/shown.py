@@ -20,7 +20,7 @@ from proxy.ledger.bounds import TEXT, short
 from proxy.ledger.detail import MOST_ALTERNATIVES, MOST_TOKENS, ChoiceDetail, Detail, Listed, Partial, Run, Sent, Side
 
 #: Tokens of a reply whose alternatives are kept at every position.
-SHORT = 256
+SHORT = 64
 _BEFORE, _AFTER = 8, 32  # positions around a first difference
 _AROUND = 2  # and on both sides of each further flip
 _PLACES = 64  # flips, and ties, that are looked at
@@ -120,11 +120,8 @@ def _worst(choice: ChoiceComparison) -> list[int]:
 def side(tokens: Tokens, wanted: Sequence[int], *, texts: bool) -> Side:
     """Return one arm's tokens as they are kept, with alternatives at the positions that are ``wanted``."""
     size = min(len(tokens), MOST_TOKENS)
-    listed = tuple(
-        Listed(index, _top(tokens[index].top[:MOST_ALTERNATIVES], texts=texts))
-        for index in wanted
-        if index < size and tokens[index].top
-    )
+    tops = ((index, tokens[index].top) for index in wanted if index < size)
+    listed = tuple(Listed(index, _top(top[:MOST_ALTERNATIVES], texts=texts)) for index, top in tops if top)
     if isinstance(tokens, Columns) and not (texts and tokens.labelled):  # those are content, and text by themselves
         names = _cut(tokens.names[:size]) if texts else None
         ids = None if tokens.ids is None else tokens.ids[:size]
