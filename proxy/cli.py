@@ -17,6 +17,7 @@ from cyclopts import App, Parameter
 
 from proxy.app.engine_commands import engine
 from proxy.app.flags import engine_flags
+from proxy.app.probes_command import probes
 from proxy.app.replay_command import replay
 from proxy.app.rollouts_command import rollouts
 from proxy.config import Config
@@ -38,6 +39,7 @@ app = App(
     help_format="plaintext",
 )
 app.command(engine)
+app.command(probes)
 app.command(replay)
 app.command(rollouts)
 
