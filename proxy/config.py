@@ -151,6 +151,15 @@ class Drift(Struct, frozen=True, forbid_unknown_fields=True):
     mean_conversations_between_false_alarms: Annotated[float, Meta(ge=100)] = 1_000_000.0
 
 
+class Probes(Struct, frozen=True, forbid_unknown_fields=True):
+    """Near-tie probes asked of every arm. ``alpha``: most probability of a false alarm of an arm in a day; ``least``: a shift below so many nats is no change."""
+
+    file: Annotated[str, Meta(min_length=1)]
+    every: Seconds = 300.0
+    alpha: Annotated[float, Meta(gt=0, lt=0.5)] = 0.01
+    least: Annotated[float, Meta(ge=0)] = 1e-5
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything ``parhelion serve`` can be told."""
 
@@ -175,3 +184,4 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     handoff: str = "local"
     verdict: Verdict = Verdict()
     drift: Drift = Drift()
+    probes: Probes | None = None  # none: asking is work for an engine, which somebody has to want

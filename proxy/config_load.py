@@ -26,6 +26,7 @@ from proxy.config import (
     Limits,
     Match,
     Primary,
+    Probes,
     Records,
     Rule,
     Sampling,
@@ -50,7 +51,9 @@ _UNITS_SIZE = {
     "MiB": 1 << 20,
     "GiB": 1 << 30,
 }
-_TIMES = re.compile(r"^(drain|recheck|shadows\[\d+\]\.deadline|timeouts\.(head|connect|idle)|records\.keep)$")
+_TIMES = re.compile(
+    r"^(drain|recheck|shadows\[\d+\]\.deadline|timeouts\.(head|connect|idle)|records\.keep|probes\.every)$"
+)
 _SIZES = re.compile(r"^(limits\.(capture_bytes|queue_bytes)|records\.max_bytes|spool\.max_bytes)$")
 _SHORT = 24  # characters; keys are longer
 _SECRETS = re.compile(r"(^|\.)(api_key|admin_token|salt)$")
@@ -74,13 +77,14 @@ _RIGHT = {
     "verdict.alpha": "a probability above 0 and below 0.5",
     "verdict.margin": "a share of conversations above 0 and below 1, such as 0.01",
     "verdict.allowance": "a share of conversations above 0 and below 1, such as 0.01",
+    "probes.alpha": "a probability above 0 and below 0.5",
     "drift.mean_conversations_between_false_alarms": "a number of conversations from 100 on",
 }  # where msgspec's own words say too little
 _PATH = re.compile(r" - at `(?:key in )?\$(.*)`$")
 _EXPONENT = re.compile(r" = '[\d.]+[eE][+-]?\d+'")
 _SECTIONS: dict[str, type] = {
     "": Config, "primary": Primary, "shadows[]": Shadow, "sampling": Sampling, "sampling.rules[]": Rule, "sampling.rules[].match": Match, "limits": Limits,
-    "timeouts": Timeouts, "records": Records, "spool": Spool, "verdict": Verdict, "drift": Drift,
+    "timeouts": Timeouts, "records": Records, "spool": Spool, "verdict": Verdict, "drift": Drift, "probes": Probes,
 }  # fmt: skip
 
 

@@ -76,6 +76,10 @@ class Engines:
             if (day := days.get(shadow.arm.name)) is not None:
                 shadow.arm.guard.resume(clock, now - day[0], day[1])
 
+    def with_models(self) -> dict[str, tuple[Arm, Mapping[str, str]]]:
+        """Return every arm by name, with what the primary's models are called there."""
+        return {PRIMARY: (self.primary, {}), **{one.arm.name: (one.arm, one.models) for one in self.shadows}}
+
     def known(self) -> bool:
         """Whether every engine has been found out about."""
         return all(arm.dialect is not None for _, arm in self.made.values())

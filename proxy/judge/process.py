@@ -25,6 +25,7 @@ from proxy.judge.examine import Examiner
 from proxy.judge.intake import Intake
 from proxy.judge.ledger import Ledger
 from proxy.judge.pipeline import Pipeline
+from proxy.judge.probing import Probing
 from proxy.judge.settle import Policy
 from proxy.judge.spool import Spool
 from proxy.judge.trials import Trials
@@ -81,6 +82,7 @@ class Judge:
         self._stop: asyncio.Event | None = None
         self._broken = False
         self._watching: asyncio.Task[None] | None = None
+        self._probing: asyncio.Task[None] | None = None
         self._turn(switch)
 
     def _desk(self) -> Desk:
@@ -195,6 +197,12 @@ class Judge:
         if self._watching is not None:
             self._watching.cancel()
         self._watching = self._keep(self.engines.watch())
+        if self._probing is not None:
+            self._probing.cancel()
+            self._probing = None
+        if self.config.probes is not None:
+            arms = self.engines.with_models()
+            self._probing = self._keep(Probing(self.config.probes, self.state, arms, self.ledger, self.metrics).run())
 
     def _keep(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

@@ -43,6 +43,7 @@ _OF_A_STACK = (
     "self_flips",
 )
 _OF_A_PAIR = ("footprint_differences", "prompt_parity")
+_OF_PROBES = ("probe_last_run_timestamp_seconds", "probe_shift_nats", "probe_flips")
 _MEASURED = ("noise_floor", "headline")
 _CAPABILITIES = ("chat", "token_ids", "prompt_ids", "forced", "rows_per_token", "stream_same")
 _TOOL_KINDS = {"tool_call_name": "name", "tool_call_arguments": "arguments"}
@@ -77,6 +78,7 @@ class JudgeMetrics:
                 "judge_in_flight",
                 *_OF_A_STACK,
                 *_OF_A_PAIR,
+                *_OF_PROBES,
                 *_MEASURED,
                 *verdict_metrics.GAUGES,
             ):
@@ -188,6 +190,15 @@ class JudgeMetrics:
         self._series.add("footprint_changes_total", (arm,))
         for shadow in shadows:
             self._series.add("findings_total", (shadow, "footprint_changed"))
+
+    def probed(self, arm: str, when: float, shift: float, flips: int) -> None:
+        """Say what an arm's last look at the probes was (Unix seconds, nats, probes)."""
+        for name, value in zip(_OF_PROBES, (when, shift, flips), strict=True):
+            self._series.set(name, (arm,), value)
+
+    def probe_changed(self, arm: str, times: int = 1) -> None:
+        """Count that an arm answers its probes otherwise than before."""
+        self._series.add("probe_changes_total", (arm,), times)
 
     def capabilities(self, arm: str, seen: Capabilities, prompt: Prompt) -> None:
         """Say what an arm can do, how far it is from itself, and whether its prompt is the primary's."""

@@ -22,6 +22,8 @@ from proxy.probes.probe import Named, Probe, ProbeSet
 
 #: Where no control has shown the noise: about what a prefill and a decode of one bf16 engine differ by (0.01 to 0.05 nat).
 ASSUMED_FLOOR = 0.01
+#: A control that showed no noise at all says little of tomorrow's; below this no gap is told from a tie.
+_LEAST_FLOOR = 1e-4
 #: Gaps are taken from this many floors on, up to this many nats.
 _ABOVE, _HIGHEST = 2.0, 1.0
 _PER_PROMPT = 4
@@ -43,7 +45,7 @@ class Spot(Struct, frozen=True):
 
 
 def floor_of(records: Iterable[Record]) -> float | None:
-    """Return the control's 99th percentile of abs(d(1st) - d(2nd)), nats; None where too few positions show it."""
+    """Return the control's 99th percentile of abs(d(1st) - d(2nd)), nats; None where too few positions show it, and never less than 1e-4."""
     shifts = sorted(
         abs(shift)
         for record in records
@@ -52,7 +54,7 @@ def floor_of(records: Iterable[Record]) -> float | None:
         for shift in choice.gap_shifts
         if shift is not None
     )
-    return quantile(shifts, 0.99) if len(shifts) >= _ENOUGH else None
+    return max(_LEAST_FLOOR, quantile(shifts, 0.99)) if len(shifts) >= _ENOUGH else None
 
 
 def spots(records: Iterable[Record], floor: float, longest: int = 2048) -> list[Spot]:
@@ -71,7 +73,7 @@ def spots(records: Iterable[Record], floor: float, longest: int = 2048) -> list[
         if record.role == "control":
             unstable[prompt] |= _parted(record.comparison.mode, choice)
         for index, gap in enumerate(choice.gaps[: longest + 1]):
-            if gap is None or not max(_ABOVE * floor, 1e-9) <= gap <= _HIGHEST:
+            if gap is None or not _ABOVE * floor <= gap <= _HIGHEST:
                 continue
             before = choice.ids[:index]
             if None not in before:
@@ -172,7 +174,7 @@ async def _tried(subject: Subject, ids: tuple[int, ...], floor: float, name: str
     first, second, gap = seen[0]
     if any(one[:2] != (first, second) or abs(one[2] - gap) > floor for one in seen):
         return None, "unsteady"
-    if not max(_ABOVE * floor, 1e-9) <= gap <= _HIGHEST:
+    if not _ABOVE * floor <= gap <= _HIGHEST:
         return None, "moved"
     return Probe(name, ids, first, second, gap, await _text(subject, ids)), ""
 
