@@ -302,7 +302,7 @@ def test_every_time_and_size_of_the_model_takes_units() -> None:
                 walk(inner, f"{here}[0]." if str(text).startswith("tuple") else f"{here}.")
 
     walk(Config, "")
-    assert len(seen) == 11
+    assert len(seen) == 12
 
 
 @given(

@@ -13,6 +13,7 @@ from cyclopts import App
 
 from proxy import cli
 from proxy.app.engine_commands import engine
+from proxy.app.probes_command import probes
 from proxy.config import Config, Drift, Shadow, Spool
 from proxy.config_load import load
 from proxy.ledger import reference
@@ -35,7 +36,7 @@ def flags(function: object) -> set[str]:
 
 def known_flags() -> set[str]:
     found = {"--help", "--version"}
-    for app, names in ((cli.app, COMMANDS), (engine, ["reference", "vllm", "scripted"])):
+    for app, names in ((cli.app, COMMANDS), (engine, ["reference", "vllm", "scripted"]), (probes, ["mine", "run"])):
         for name in names:
             found |= flags(app[name].default_command)
     return found
@@ -43,7 +44,7 @@ def known_flags() -> set[str]:
 
 def test_every_command_is_in_the_readme() -> None:
     assert isinstance(cli.app, App)
-    for name in [*COMMANDS, "engine reference", "engine vllm", "engine scripted"]:
+    for name in [*COMMANDS, "engine reference", "engine vllm", "engine scripted", "probes mine", "probes run"]:
         assert f"parhelion {name}" in README
 
 
@@ -58,7 +59,7 @@ def test_every_flag_of_serve_is_in_the_readme() -> None:
 
 
 def test_every_parameter_of_every_command_is_explained() -> None:
-    for app, names in ((cli.app, COMMANDS), (engine, ["reference", "vllm", "scripted"])):
+    for app, names in ((cli.app, COMMANDS), (engine, ["reference", "vllm", "scripted"]), (probes, ["mine", "run"])):
         for name in names:
             function = app[name].default_command
             text = inspect.getdoc(function) or ""

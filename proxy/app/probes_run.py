@@ -30,7 +30,7 @@ from proxy.probes import baseline as baselines
 from proxy.probes.ask import NoRun, Run, Subject
 from proxy.probes.ask import run as one_run
 from proxy.probes.baseline import Baseline
-from proxy.probes.change import BLOCK, LEARNED, Change, compare, suspicious
+from proxy.probes.change import LEARNED, Change, block, compare, suspicious
 from proxy.probes.probe import BadProbes, ProbeSet, load, save
 
 _SECONDS, _DAY = 120.0, 86400.0
@@ -95,7 +95,7 @@ async def _work(asked: Asked, probes: ProbeSet, known: Baseline | None, pause: f
                     "runs": [len(known.runs), 0],
                 }
         if pause is None:
-            runs = await _runs(asked, probes, subject, BLOCK)
+            runs = await _runs(asked, probes, subject, block(asked.alpha, len(known.runs)))
             change = compare([one.name for one in probes.probes], known.runs, runs, asked.alpha, asked.least)
         else:
             change = await _watched(asked, probes, subject, known, pause)
@@ -127,7 +127,13 @@ async def _watched(asked: Asked, probes: ProbeSet, subject: Subject, known: Base
         try:
             (single,) = await _runs(asked, probes, subject, 1)
             if suspicious(known.runs, single, asked.least):
-                change = compare(names, known.runs, await _runs(asked, probes, subject, BLOCK), alpha, asked.least)
+                change = compare(
+                    names,
+                    known.runs,
+                    await _runs(asked, probes, subject, block(alpha, len(known.runs))),
+                    alpha,
+                    asked.least,
+                )
                 if change.changed:
                     return change
             _line(f"unchanged, {len(names)} probes")

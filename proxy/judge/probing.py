@@ -17,13 +17,13 @@ from proxy import logs
 from proxy.config import Probes
 from proxy.judge.arm import Arm
 from proxy.judge.ledger import Ledger
+from proxy.ledger.events import Event
 from proxy.ledger.judge_metrics import JudgeMetrics
-from proxy.ledger.store import Event
 from proxy.ledger.store_error import StoreError
 from proxy.probes import baseline as baselines
 from proxy.probes.ask import NoRun, Run, Subject, run
 from proxy.probes.baseline import Baseline
-from proxy.probes.change import BLOCK, LEARNED, Change, compare, suspicious
+from proxy.probes.change import LEARNED, Change, block, compare, suspicious
 from proxy.probes.probe import BadProbes, ProbeSet, load, save
 
 logger = logging.getLogger("parhelion")
@@ -97,7 +97,9 @@ class Probing:
         if not suspicious(known.runs, single, self.settings.least):
             return
         alpha = self.settings.alpha * min(1.0, self.settings.every / _DAY)
-        change = compare(names, known.runs, await self._block(subject, probes, BLOCK), alpha, self.settings.least)
+        change = compare(
+            names, known.runs, await self._block(subject, probes, block(alpha)), alpha, self.settings.least
+        )
         if change.changed and arm.footprint == footprint:
             self._say(arm, change)
             self._forget(arm)

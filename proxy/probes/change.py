@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from proxy.probes.ask import Run
 
-#: Runs of a baseline, and of what is held against it: 1 of 230,230 ways to draw 6 of 26 is the least p.
-LEARNED, BLOCK = 20, 6
+#: Runs of a baseline, and the fewest that are held against it: 1 of 230,230 ways to draw 6 of 26 is then the least p.
+LEARNED, _FEWEST = 20, 6
 #: A shift below this is of no consequence, however sure it is; nats. Where engines print six digits it is what they lose.
 LEAST = 1e-5
 
@@ -47,6 +47,14 @@ class Change(Struct, frozen=True):
     flips: int
     runs: tuple[int, int]
     probes: tuple[Shift, ...]
+
+
+def block(alpha: float, learned: int = LEARNED) -> int:
+    """Return how many new runs can show a change at this level: their least p is at most half of it."""
+    size = _FEWEST
+    while comb(learned + size, size) * alpha < 2.0:
+        size += 1
+    return size
 
 
 def compare(

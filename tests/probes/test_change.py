@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
 from proxy.probes.ask import Run
-from proxy.probes.change import BLOCK, LEARNED, compare, rank_sum, scores, suspicious
+from proxy.probes.change import LEARNED, block, compare, rank_sum, scores, suspicious
 
 PROBES = 32
+BLOCK = 6
 NAMES = [f"p{number}" for number in range(PROBES)]
 
 
@@ -105,3 +106,11 @@ def test_a_score_is_the_mean_distance_from_the_medians() -> None:
         Run((0.1, 1.6), (False, False)),
     ]
     assert scores(runs) == pytest.approx([0.05, 0.05, 0.3])
+
+
+@pytest.mark.parametrize(("every", "size"), [(86400, 6), (300, 6), (60, 7), (1, 10)])
+def test_a_block_is_as_long_as_a_days_level_needs(every: int, size: int) -> None:
+    alpha = 0.01 * every / 86400
+    assert block(alpha) == size
+    source = random.Random(7)
+    assert compare(NAMES, noisy(source, LEARNED, 0.001), noisy(source, size, 0.001, 0.02), alpha).changed
