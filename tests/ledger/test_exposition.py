@@ -384,6 +384,8 @@ def test_every_declared_metric_is_set_by_something(tmp_path, make):
     metrics.mirror_lag(0.1)
     metrics.verdict("candidate", Known(judge_tally(Tally(1, 2, 3, 4), Terms()), None, 0.5, {Result.WORSE: 1}))
     metrics.drift_alarm("candidate")
+    metrics.probed("candidate", 1_700_000_000.0, 0.01, 2)
+    metrics.probe_changed("candidate")
     metrics.footprint("primary", {"engine": "vllm"})
     metrics.footprint("candidate", {"engine": "sglang"})
     metrics.footprint_changed("candidate", ["candidate"])
