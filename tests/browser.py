@@ -27,6 +27,7 @@ from tests import programs
 
 SECONDS = 60.0
 _AXE = ("axe", "axe-core@4.10.3")
+_RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 Steps = Callable[[Page], Awaitable[None]]
 
 
@@ -105,13 +106,14 @@ def _axe() -> str:
     return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
 
-async def accessible(page: Page) -> None:
-    """Fail for what axe-core (WCAG 2.2 A and AA, best practice) finds wrong, and where a page is wider than its window."""
+async def accessible(page: Page, rules: tuple[str, ...] = _RULES) -> None:
+    """Fail for what axe-core finds wrong, and where a page is wider than its window.
+
+    ``rules``: tags or names of axe's rules; all of WCAG 2.2 A and AA and best practice take seconds a page, ``color-contrast`` alone is enough where only colours are others.
+    """
     axe = await asyncio.to_thread(_axe)
     await page.evaluate(axe)
-    found = await page.evaluate(
-        "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})"
-    )
+    found = await page.evaluate("rules => axe.run({runOnly: rules})", list(rules))
     wrong = [
         f"{one['id']}: {one['help']}: {node['html'][:200]} {node['any'][:1] and node['any'][0]['message']}"
         for one in found["violations"]
