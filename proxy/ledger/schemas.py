@@ -236,3 +236,15 @@ ENGINES = _object(
         "findings": _or_null("array"),
     }
 )
+_JUDGED = _object(
+    {"name": _TEXT, "said": _TEXT, "to_do": _TEXT, "verdict": _object({"state": _TEXT, "conversations": _COUNT})}
+)
+VERDICT = _object(
+    {
+        "schema": {"const": "parhelion.verdict/1"},
+        "store_error": _TEXT,
+        "controls": _TEXTS,
+        "newest": {"oneOf": [{"type": "null"}, _object({"as_of": _NUMBER, "records": _COUNT, "of": _COUNT})]},
+        "candidates": {"type": "array", "items": _JUDGED},
+    }
+)

@@ -15,6 +15,7 @@ from proxy.ledger.pages.entrance import enter, leave, login
 from proxy.ledger.pages.marking import known, mark, unmark
 from proxy.ledger.pages.mirror import turn
 from proxy.ledger.pages.overview import overview, overview_json
+from proxy.ledger.pages.verdict import verdict, verdict_json
 
 
 def pages() -> Iterable[Endpoint]:
@@ -47,4 +48,13 @@ def pages() -> Iterable[Endpoint]:
         guard=Guard.CHANGE,
         media=html,
         back="/known",
+    )
+    yield Endpoint(get, "/verdict", verdict, "Verdict", "report", media=html)
+    yield Endpoint(
+        get,
+        "/api/v1/verdict",
+        verdict_json,
+        "Verdicts and how their evidence has grown",
+        "report",
+        answer=schemas.VERDICT,
     )

@@ -155,7 +155,7 @@ def test_an_empty_replica_says_what_to_do(browse, admin_port, tmp_path, state):
     }  # fmt: skip
 
     async def look(page):
-        for path in ("/", "/engines"):
+        for path in ("/", "/engines", "/verdict"):
             answer = await page.goto(address + path)
             assert answer.status == 200
         await page.goto(address)
