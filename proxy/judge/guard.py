@@ -30,6 +30,7 @@ class Guard:
     rate: float | None = None
     tokens_per_day: int | None = None
     stopped: bool = False  # by the kill switch
+    faults: int = field(default=0, init=False)  # heard of in its life
     _bucket: float = field(default=0.0, init=False)
     _refilled: float | None = field(default=None, init=False)
     _day: float | None = field(default=None, init=False)
@@ -95,6 +96,7 @@ class Guard:
     def failed(self, now: float) -> None:
         """The shadow refused, hung or broke off: open the circuit after five in a row, longer each time a trial fails."""
         self._failures += 1
+        self.faults += 1
         trial = self._trial_until is not None
         if trial:
             self._pause = min(self._pause * 2, _LONGEST_PAUSE)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -150,18 +150,19 @@ class Replay:
         id_ = exchange_id(self.digest, position)
         pauses = iter(self.pauses)
         while True:
+            faults = {one.arm.name: one.arm.guard.faults for one in self.engines.shadows}
             exchange = await self.ask(line, id_, self.load)
             mirrored = await _mirrored(desk, exchange)
             done = mirrored if isinstance(mirrored, Done) else await desk.judge(mirrored)
-            failed = self._failed(exchange, mirrored, done)
+            failed = self._failed(exchange, mirrored, done, faults)
             pause = next(pauses, None)
             if not failed or pause is None or failed == _SPENT or self._stop.is_set():
                 return exchange, done, failed
             self.course.retried += 1
             await self._sleep(pause)
 
-    def _failed(self, exchange: Exchange, mirrored: Mirrored | Done, done: Done) -> str:
-        """Name the arm that another try may make answer."""
+    def _failed(self, exchange: Exchange, mirrored: Mirrored | Done, done: Done, faults: Mapping[str, int]) -> str:
+        """Name the arm that another try may make answer. ``faults``: heard of each shadow before: what was refused for its own sake is not refused by an engine that is ill."""
         if unanswered(exchange):
             return "primary"
         for outcome in () if done.examined is None else done.examined.outcomes:
@@ -172,17 +173,19 @@ class Replay:
             got = mirrored.answers.get(outcome.shadow) if isinstance(mirrored, Mirrored) else None
             if isinstance(got, Got) and (got.answer.failure is not None or got.answer.status in _AGAIN):
                 return outcome.shadow
-            arm = next(one.arm for one in self.engines.shadows if one.arm.name == outcome.shadow)
-            if outcome.incomparable == "shadow_error" and (arm.away is not None or arm.guard.circuit_open):
+            guard = next(one.arm.guard for one in self.engines.shadows if one.arm.name == outcome.shadow)
+            if outcome.incomparable == "shadow_error" and guard.faults > faults[outcome.shadow]:
                 return outcome.shadow
         return ""
 
     def _heard(self, position: int, *, in_vain: str) -> None:
         """Keep what was asked in vain until another request shows that the engines are well: then it counts. Where none does, it is asked when the replay goes on."""
-        if not in_vain:
+        if in_vain:
+            self._in_vain.add(position)
+        elif not self.course.ended:
             self._in_vain.clear()
+        if not in_vain or self.course.ended:
             return
-        self._in_vain.add(position)
         if in_vain == _SPENT:
             self.stop("limits.tokens_per_day is spent: run the same command again when the day is over")
         elif len(self._in_vain) >= _GONE:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +21,7 @@ from proxy import cli
 from proxy.config_file import ConfigError
 from proxy.ledger.store import Store
 from proxy.ledger.store_error import StoreError
-from tests.replay.replaying import engines, replay, report, requests
+from tests.replay.replaying import engines, put, replay, report, requests
 from tests.replay.test_traffic import lines
 from tests.running import ROOT, parhelion, post, until
 from tests.whole import settle
@@ -49,13 +48,6 @@ def replied(flags: list[str], tmp_path_factory: pytest.TempPathFactory) -> list[
         said = post(f"{flags[1]}/v1/chat/completions", asked)[2].decode()
         found.append({"request": asked, "response": said if asked["stream"] else json.loads(said)})
     return found
-
-
-def put(engine: str, script: dict[str, Any]) -> None:
-    """Have a scripted engine go on by another script."""
-    request = urllib.request.Request(f"{engine}/scripted/script", data=orjson.dumps(script), method="PUT")
-    with urllib.request.urlopen(request, timeout=30) as reply:
-        assert reply.status == 200
 
 
 def shadows(flags: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -52,6 +53,13 @@ def replay(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         **options,
     )
+
+
+def put(engine: str, script: dict[str, Any]) -> None:
+    """Have a scripted engine go on by another script."""
+    request = urllib.request.Request(f"{engine}/scripted/script", data=json.dumps(script).encode(), method="PUT")
+    with urllib.request.urlopen(request, timeout=30) as reply:
+        assert reply.status == 200
 
 
 def timeless(value: Any) -> Any:

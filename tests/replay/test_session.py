@@ -1,0 +1,161 @@
+"""Engines that fail while a replay runs: tried again, counted, or left for when it goes on; never waited for without end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proxy.app.flags import engine_flags
+from proxy.config import Config
+from proxy.config_load import load
+from proxy.ledger.store import Store
+from proxy.replay.accounts import report
+from proxy.replay.line import TrafficError
+from proxy.replay.plan import Wanted
+from proxy.replay.session import Choices, Session, opened, told
+from proxy.replay.traffic import Traffic, open_traffic
+from tests.replay.replaying import engines, put, requests, timeless
+
+COUNT = 60
+NOISE = {"candidate": 0.05, "control": 0.01, "primary": 0.0}
+CHOICES = Choices(concurrency=4, pauses=(0.05, 0.1, 0.2), ready=20.0)
+
+
+@pytest.fixture(scope="module")
+def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Three engines by name."""
+    with engines(tmp_path_factory.mktemp("engines")) as flags:
+        yield {"primary": flags[1], "candidate": flags[3].partition("=")[2], "control": flags[5]}
+
+
+@pytest.fixture
+def traffic(tmp_path: Path) -> Iterator[Traffic]:
+    """A file of chats."""
+    found = open_traffic(requests(tmp_path / "a.jsonl", COUNT))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def whole(urls: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The report of a replay that nothing disturbed."""
+    directory = tmp_path_factory.mktemp("whole")
+    traffic = open_traffic(requests(directory / "a.jsonl", COUNT))
+    with opened(configured(urls), traffic, CHOICES, directory / "whole.db", fresh=False) as session:
+        asyncio.run(running(session))
+        found = said(session)
+    traffic.close()
+    return found
+
+
+def configured(urls: dict[str, str]) -> Config:
+    given = engine_flags(urls["primary"], [f"candidate={urls['candidate']}"], urls["control"])
+    return load(None, {}, given | {"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "records": {"content": "text"}})
+
+
+def script(name: str, **faults: Any) -> dict[str, Any]:
+    return {"differences": {"noise": NOISE[name]}} | ({"faults": faults} if faults else {})
+
+
+async def running(session: Session, when: int = 0, what: Any = None) -> None:
+    """Run it; ``what`` is done once ``when`` requests are settled."""
+    async with asyncio.timeout(60):
+        work = asyncio.get_running_loop().create_task(session.run())
+        while what is not None and session.course.settled < when and not work.done():
+            await asyncio.wait([work], timeout=0.01)
+        if what is not None:
+            await asyncio.to_thread(what)
+        await work
+
+
+def said(session: Session) -> dict[str, Any]:
+    with Store.open_read_only(session.config.records.url) as store:
+        return report(
+            session.config, store, received=COUNT, planned=COUNT, command="", now=time.time(), told=told(session)
+        )
+
+
+def test_what_fails_for_a_moment_is_tried_again(urls: dict[str, str], traffic: Traffic, tmp_path: Path) -> None:
+    for number, name in enumerate(("primary", "candidate")):
+        with opened(
+            configured(urls),
+            traffic,
+            replace(CHOICES, rate=100.0, pauses=(0.1, 1.0, 2.0, 4.0)),
+            tmp_path / f"{number}.db",
+            fresh=False,
+        ) as session:
+            fault = script(name, kind="status", status=503, times=6)
+            asyncio.run(running(session, 10, lambda name=name, fault=fault: put(urls[name], fault)))
+            put(urls[name], script(name))
+            assert (session.course.settled, session.course.ended) == (COUNT, "")
+            assert session.course.retried > 0
+            for shadow in said(session)["shadows"]:
+                for mode in shadow["modes"].values():
+                    assert (mode["requests"], mode["incomparable"], mode["shed"]) == (COUNT, {}, {})
+
+
+@pytest.mark.parametrize("name", ["primary", "candidate"])
+def test_an_engine_that_is_gone_ends_it_and_nothing_is_lost(
+    urls: dict[str, str], traffic: Traffic, tmp_path: Path, whole: dict[str, Any], name: str
+) -> None:
+    choices = replace(CHOICES, rate=100.0)
+    with opened(configured(urls), traffic, choices, tmp_path / "gone.db", fresh=False) as session:
+        fault = script(name, kind="status", status=503)
+        asyncio.run(running(session, 20, lambda: put(urls[name], fault)))
+        put(urls[name], script(name))
+        assert session.course.ended == f"{name} does not answer any more: see to it, then run the same command again"
+        assert 20 <= session.course.settled < COUNT
+        assert all(mode["shed"] == {} for one in said(session)["shadows"] for mode in one["modes"].values())
+    with opened(configured(urls), traffic, choices, tmp_path / "gone.db", fresh=False) as session:
+        assert 20 <= session.before < COUNT
+        asyncio.run(running(session))
+        assert timeless(said(session)) == timeless(whole)
+
+
+def test_an_engine_that_never_was_there(urls: dict[str, str], traffic: Traffic, tmp_path: Path) -> None:
+    nobody = configured(urls | {"control": "http://127.0.0.1:9"})
+    with opened(nobody, traffic, replace(CHOICES, ready=0.5), tmp_path / "a.db", fresh=False) as session:
+        with pytest.raises(
+            TrafficError, match=r"^control: not there, or no engine we know, for 0 s; `parhelion check`"
+        ):
+            asyncio.run(running(session))
+        assert session.course.settled == 0
+
+
+def test_a_spent_budget_ends_it(urls: dict[str, str], traffic: Traffic, tmp_path: Path) -> None:
+    config = configured(urls)
+    config = replace(config, limits=replace(config.limits, tokens_per_day=400))
+    with opened(config, traffic, CHOICES, tmp_path / "a.db", fresh=False) as session:
+        asyncio.run(running(session))
+        assert session.course.ended.startswith("limits.tokens_per_day is spent")
+        assert 0 < session.course.settled < COUNT
+        assert all(mode["shed"] == {} for one in said(session)["shadows"] for mode in one["modes"].values())
+
+
+def test_a_store_is_one_replay_s_alone(urls: dict[str, str], traffic: Traffic, tmp_path: Path) -> None:
+    out = tmp_path / "a.db"
+    with (
+        opened(configured(urls), traffic, CHOICES, out, fresh=False),
+        pytest.raises(TrafficError, match="another replay is writing it"),
+        opened(configured(urls), traffic, CHOICES, out, fresh=False),
+    ):
+        pass
+    assert not (tmp_path / "a.db.lock").exists()
+    with (
+        pytest.raises(TrafficError, match=r"a\.db is of another replay: the options that choose requests differ"),
+        opened(configured(urls), traffic, replace(CHOICES, wanted=Wanted(limit=5)), out, fresh=False),
+    ):
+        pass
+    with opened(configured(urls), traffic, replace(CHOICES, wanted=Wanted(limit=5)), out, fresh=True) as session:
+        assert (session.before, session.course.planned) == (0, 5)
+    with (
+        pytest.raises(TrafficError, match="cannot be written: No such file or directory"),
+        opened(configured(urls), traffic, CHOICES, tmp_path / "none" / "a.db", fresh=False),
+    ):
+        pass
