@@ -38,6 +38,7 @@ def replay(
     fresh: Switch = False,
     fail_fast_on_verdict: Switch = False,
     json: Annotated[Path | None, Parameter(name="--json")] = None,
+    html: Annotated[Path | None, Parameter(name="--html")] = None,
 ) -> int:
     """Ask recorded requests again and compare as on live traffic: the same report, the same verdict, the same exit status.
 
@@ -92,6 +93,8 @@ def replay(
         End as soon as every candidate has a verdict.
     json
         Also write the report as JSON to this file.
+    html
+        Also write it as one HTML file, readable by you alone.
     """
     from proxy.app.flags import engine_flags
     from proxy.app.replay_run import Flags, run
@@ -116,5 +119,6 @@ def replay(
         fresh=fresh,
         until_decided=fail_fast_on_verdict,
         json=json,
+        html=html,
     )
     return run(given)

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from proxy import logs
-from proxy.app.reporting import exit_status, since_time, write_json
+from proxy.app.reporting import exit_status, since_time, worst_examples, write_html_report, write_json
 from proxy.config import Config
 from proxy.config_file import ConfigError
 from proxy.config_load import load
@@ -64,6 +64,7 @@ class Flags(Struct, frozen=True, kw_only=True):
     fresh: bool
     until_decided: bool
     json: Path | None
+    html: Path | None = None
 
 
 def run(flags: Flags) -> int:
@@ -162,8 +163,11 @@ def _told(flags: Flags, session: Session) -> int:
             now=time.time(),
             told=told(session),
         )
+        examples = worst_examples(config, store) if flags.html is not None else []
     if flags.json is not None:
         write_json(flags.json, found)
+    if flags.html is not None:
+        write_html_report(flags.html, config, found, examples)
     with suppress(SystemExit):  # rich's, where whoever reads has heard enough
         render(found, Console())
     if course.settled < course.planned:
@@ -189,8 +193,9 @@ def _sound(flags: Flags) -> None:
     ):
         if not right:
             raise ConfigError(f"{name}: {say}")
-    if flags.json is not None and not flags.json.parent.is_dir():
-        raise ConfigError(f"--json: {flags.json} cannot be written: there is no directory {flags.json.parent}")
+    for name, file in (("--json", flags.json), ("--html", flags.html)):
+        if file is not None and not file.parent.is_dir():
+            raise ConfigError(f"{name}: {file} cannot be written: there is no directory {file.parent}")
     if flags.recorded and "primary" in flags.engines:
         raise ConfigError("--recorded primary: the file's replies are the primary's; leave --primary out")
 

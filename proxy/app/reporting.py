@@ -74,7 +74,7 @@ def print_report(
                 raise ConfigError(f"records.url: {found.store_error}")
             terms = found.terms if wanted is None else None
             report = build_report(config, found.store, terms, command=command, now=now, wanted=wanted)
-            examples = _examples(config, found.store, start) if html_file is not None else []
+            examples = worst_examples(config, found.store, start) if html_file is not None else []
     except StoreError as error:
         raise ConfigError(f"records.url: {error}") from None
     except OSError as error:
@@ -97,7 +97,8 @@ def print_report(
     return exit_status(report, {shadow.name for shadow in config.shadows})
 
 
-def _examples(config: Config, store: Store, since: float | None) -> list[Example]:
+def worst_examples(config: Config, store: Store, since: float | None = None) -> list[Example]:
+    """Find what an HTML report shows of the candidates; ``since`` in Unix seconds. Raises StoreError."""
     candidates = [one.name for one in config.shadows if one.role == "candidate"]
     return worst(store, candidates, texts=config.records.content == "text", since=since)
 

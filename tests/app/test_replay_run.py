@@ -169,7 +169,10 @@ def test_choices_are_kept_to_and_another_replay_is_refused(flags: list[str], tmp
     requests(file, COUNT + 1)
     refused = replay(*some)
     assert (refused.returncode, "the file's content differ" in refused.stderr) == (2, True)
-    anew = replay(*some, "--fresh")
+    anew = replay(*some, "--fresh", "--html", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "KEEP WATCHING" in page
+    assert "replay a.jsonl" in page
     assert anew.returncode == 3
     assert "going on" not in anew.stderr
 
@@ -186,7 +189,8 @@ def test_choices_are_kept_to_and_another_replay_is_refused(flags: list[str], tmp
         (["--since", "1h"], "says no time, which --since needs"),
         (["--pace", "1"], "says no time, which --order time needs"),
         (["--recorded", "primary"], "leave --primary out"),
-        (["--json", "/nowhere/r.json"], "there is no directory"),
+        (["--json", "/nowhere/r.json"], "--json: /nowhere/r.json cannot be written: there is no directory"),
+        (["--html", "/nowhere/r.html"], "--html: /nowhere/r.html cannot be written: there is no directory"),
         (["--replies", "/nowhere/out.jsonl"], "cannot be read"),
     ],
 )
