@@ -54,7 +54,7 @@ def write(
 ) -> Written:
     """Write a batch and ``state`` values; ``reasons``: those known, by outcome, which it adds to. Raises sqlite3.Error."""
     counted: Counter[Count] = Counter()
-    put: list[tuple[int, Record]] = []
+    put: list[tuple[int, Record, Sequence[object]]] = []
     for one in batch:
         if one.record is not None and not _insert(connection, one, one.record, put):
             continue
@@ -72,11 +72,14 @@ def write(
     return Written(counted, placed, spooled, fresh, hours.count(connection, fresh))
 
 
-def _insert(connection: sqlite3.Connection, one: Settlement, record: Record, put: list[tuple[int, Record]]) -> bool:
+def _insert(
+    connection: sqlite3.Connection, one: Settlement, record: Record, put: list[tuple[int, Record, Sequence[object]]]
+) -> bool:
     """Insert a record and its detail, with its number into ``put``; whether its settlement is to be counted: not when the record was there before."""
     try:
         record = bounded(record)
-        done = connection.execute(_INSERT, (*query.columns(record), _encoder.encode(record)))
+        columns = query.columns(record)
+        done = connection.execute(_INSERT, (*columns, _encoder.encode(record)))
     except (UnicodeEncodeError, OverflowError, sqlite3.DataError) as error:
         if isinstance(error, sqlite3.DatabaseError) and error.sqlite_errorcode != sqlite3.SQLITE_TOOBIG:
             raise
@@ -84,7 +87,7 @@ def _insert(connection: sqlite3.Connection, one: Settlement, record: Record, put
         return True
     if done.rowcount <= 0 or done.lastrowid is None:
         return False
-    put.append((done.lastrowid, record))
+    put.append((done.lastrowid, record, columns))
     if one.detail is not None:
         _insert_detail(connection, done.lastrowid, one.detail)
     return True

@@ -45,7 +45,7 @@ _TRIALS = "INSERT INTO trial_hours VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDA
 _RECORDS_HELD = "INSERT INTO record_hours VALUES (?, ?, ?, 0, 0) ON CONFLICT DO UPDATE SET n = MAX(n, excluded.n)"
 _TRIALS_HELD = "INSERT INTO trial_hours VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = MAX(n, excluded.n)"
 
-_LAST = 2**40  # no clock shows it, and SQLite can count to it
+_LAST = 1 << 50  # seconds: no clock shows them
 
 Read = Callable[[str, Sequence[object]], list[Any]]
 #: (hour, scope, result, reason, control_reason)
@@ -113,7 +113,7 @@ def conversations(read: Read, since: float = 0.0) -> list[Conversations]:
 
 def hour_of(moment: float) -> int:
     """Return the Unix hour of a moment in Unix seconds."""
-    return int(min(max(moment // HOUR, 0), _LAST))
+    return int(moment) // HOUR if 0.0 <= moment < _LAST else 0 if moment < 0.0 else _LAST // HOUR
 
 
 class Held:

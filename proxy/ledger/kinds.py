@@ -8,7 +8,8 @@ past ``MODELS_SEEN`` models a new one is ``other`` here, and its name stands in 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -16,7 +17,7 @@ from msgspec import Struct
 
 from proxy.compare.comparison import Flip, TokenRef
 from proxy.ledger.labels import MODELS_SEEN, OTHER
-from proxy.ledger.query import gravest, gravest_flip
+from proxy.ledger.query import COLUMNS, gravest_flip
 from proxy.ledger.record import Record
 
 #: Steps of the schema; see ``schema.MIGRATIONS``. Rows of records from before have no ``summary``: theirs is read off the record.
@@ -102,28 +103,22 @@ class Placed(NamedTuple):
     time: float
 
 
+_KIND_OF = itemgetter(*map(COLUMNS.index, ("model", "endpoint", "shadow", "mode", "outcome", "class")))
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Summary)
 
 
-def kind_of(record: Record) -> Kind:
-    """Return a record's kind."""
-    comparison = record.comparison
-    worst = gravest(comparison)
-    return Kind(
-        record.model,
-        record.endpoint,
-        record.shadow,
-        comparison.mode.value,
-        comparison.outcome,
-        "" if worst is None else worst.value,
-    )
+def kind_of(columns: Sequence[object]) -> Kind:
+    """Return the kind of a record with these columns (``query.columns``)."""
+    return Kind._make(map(str, _KIND_OF(columns)))
 
 
-def summary_of(record: Record) -> Summary:
-    """Return a record in short."""
+def summary_of(record: Record, *, differing: bool = True) -> Summary:
+    """Return a record in short. ``differing``: False where it is known to have no difference of any class."""
     comparison = record.comparison
-    first = next(((choice.index, choice.first) for choice in comparison.choices if choice.first is not None), None)
+    first = None
+    if differing:
+        first = next(((choice.index, choice.first) for choice in comparison.choices if choice.first is not None), None)
     return Summary(
         record.id,
         record.exchange,
@@ -135,7 +130,7 @@ def summary_of(record: Record) -> Summary:
         sum([len(choice.flips) for choice in comparison.choices]),
         record.conversation,
         _difference(first),
-        _difference(gravest_flip(comparison)),
+        _difference(gravest_flip(comparison)) if differing else None,
     )
 
 
@@ -151,19 +146,19 @@ def decode(summary: bytes) -> Summary:
     return _decoder.decode(summary)
 
 
-def put(connection: sqlite3.Connection, records: Iterable[tuple[int, Record]]) -> list[Placed]:
-    """Add the rows of records just put in, each with its number. Raises sqlite3.Error."""
+def put(connection: sqlite3.Connection, records: Iterable[tuple[int, Record, Sequence[object]]]) -> list[Placed]:
+    """Add the rows of records just put in, each with its number and its columns. Raises sqlite3.Error."""
     known: dict[Kind, tuple[int, Kind]] = {}
     placed: list[Placed] = []
     rows: list[tuple[object, ...]] = []
     found: list[tuple[object, ...]] = []
-    for seq, record in records:
-        kind = kind_of(record)
+    for seq, record, columns in records:
+        kind = kind_of(columns)
         if kind not in known:
             known[kind] = number_of(connection, kind)
         number, counted = known[kind]
         placed.append(Placed(seq, number, counted, record.time))
-        rows.append((seq, number, record.time, _encoder.encode(summary_of(record))))
+        rows.append((seq, number, record.time, _encoder.encode(summary_of(record, differing=bool(kind.difference)))))
         found += [(finding, number, seq, record.time) for finding in record.comparison.findings]
     connection.executemany("INSERT INTO listed VALUES (?, ?, ?, ?)", rows)
     connection.executemany("INSERT OR IGNORE INTO found VALUES (?, ?, ?, ?)", found)

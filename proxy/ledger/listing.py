@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from proxy.ledger.kinds import Difference, kind_of, summary_of
-from proxy.ledger.query import Filter
+from proxy.ledger.query import Filter, columns
 from proxy.ledger.record import Record
 from proxy.ledger.search import Hidden, Row, search
 from proxy.ledger.store import Store
@@ -100,7 +100,7 @@ def listing(store: Store, query: Sequence[tuple[str, str]], hidden: Sequence[Hid
 
 def brief(record: Record) -> dict[str, Any]:
     """Return a record without its arrays and content."""
-    return shown(Row(0, record.time, kind_of(record), summary_of(record)))
+    return shown(Row(0, record.time, kind_of(columns(record)), summary_of(record)))
 
 
 def shown(row: Row) -> dict[str, Any]:
