@@ -25,6 +25,7 @@ from proxy.judge.desk import Done
 from proxy.judge.evidence import KEY, Evidence
 from proxy.judge.finish import Finish
 from proxy.judge.floors import FloorBook
+from proxy.judge.knowing import Knowing
 from proxy.judge.noise import NoiseBook
 from proxy.judge.spool import Kept, Spool
 from proxy.ledger import totals
@@ -84,6 +85,7 @@ class Ledger:
         # The store does one thing at a time; more threads would wait for it, each with a heap of its own.
         self._thread = ThreadPoolExecutor(1, "store")
         self._finish = Finish(config, metrics, self._thread)
+        self._knowing = Knowing(config, metrics)
 
     @property
     def backlog(self) -> int:
@@ -154,6 +156,7 @@ class Ledger:
         records = [one.record for one in done.settlements if one.record is not None]
         for record in records:
             self.metrics.observe_comparison(record)
+            self._knowing.count(record)
         self.floors.take_exchange(records)
         for outcome in examined.outcomes:
             if outcome.comparison is not None and examined.asked is not None:
@@ -338,6 +341,7 @@ class Ledger:
     async def look(self, shed: Mapping[str, int], scopes: Mapping[str, Scope]) -> None:
         """See that the store is still there and still ours, and what was lost on the way here (see ``Evidence.look``)."""
         try:
+            await self._aside(self._knowing.look, time.time())
             await self._aside(self.store.check)
             self.evidence.look(shed, await self._aside(self.store.counts), scopes)
         except StoreError as error:

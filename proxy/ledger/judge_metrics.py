@@ -128,6 +128,10 @@ class JudgeMetrics:
         for reason, n in skipped.items():
             self._series.add("spool_skipped_total", (reason,), n)
 
+    def known(self, shadow: str, mode: Mode, difference: str) -> None:
+        """Count a comparison that a rule of what is known matches; ``difference``: its gravest class, or none."""
+        self._series.add("known_comparisons_total", (shadow, mode.value, difference))
+
     def redaction_failed(self, reason: str) -> None:
         """Count a record whose texts were withheld because the redaction hook failed."""
         self._series.add("redaction_failures_total", (self._bounded("reason", reason),))

@@ -150,6 +150,7 @@ _REQUESTS = (
     _counter("judge", "tool_call_mismatches_total", ("shadow", "kind"), "Replies whose tool calls differ: in name or arguments.", "functional difference"),
     _counter("judge", "finish_reason_mismatches_total", ("shadow",), "Replies that ended for another reason.", "stop handling and limits"),
     _counter("judge", "prompt_token_mismatches_total", ("shadow",), "Exchanges whose prompt has another number of tokens on the shadow.", "explains every difference after it"),
+    _counter("judge", "known_comparisons_total", ("shadow", "mode", "class"), "Comparisons that a rule of what is known matches (`/api/v1/known`), by their gravest class; every other metric counts them too.", "an alert on differences can leave out those that somebody knows of"),
     _counter("judge", "findings_total", ("shadow", "finding"), "Findings by name.", "layers of difference that explain drift"),
 )  # fmt: skip
 

@@ -39,6 +39,18 @@ def opening(report: Numbers) -> list[str]:
         *(sentence for one in candidates for sentence in _answers(one, control)),
         *_without_floor(controls, control),
         *(sentence for one in candidates for sentence in _scores(one, control) + _explained(one)),
+        *_known(report),
+    ]
+
+
+def _known(report: Numbers) -> list[str]:
+    """Return how many records are known by rules, and that this changes nothing."""
+    known = report.get("known")
+    if not known or not known["records"]:
+        return []
+    by = ", ".join(f"{rule['name']} ({number(rule['records'])})" for rule in known["rules"] if rule["records"])
+    return [
+        f"{number(known['records'])} of {number(report['records'])} records are marked as known, by {by}; they count like all others."
     ]
 
 

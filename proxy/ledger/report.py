@@ -24,6 +24,7 @@ from proxy.ledger import anytime, changes, engine_state, hours, tie_report, verd
 from proxy.ledger.conservation import ArmTerms, Terms
 from proxy.ledger.engine_state import EngineState
 from proxy.ledger.headlines import headlines
+from proxy.ledger.known_count import KnownCount
 from proxy.ledger.query import Filter
 from proxy.ledger.reconcile import Arm
 from proxy.ledger.record import Record
@@ -99,7 +100,7 @@ def build_report(
     name. ``terms`` (see ``conservation``) give requests, sheds and what has no record; they are of all time,
     so leave them out when ``wanted`` asks for a part. ``now`` is Unix seconds. Raises StoreError.
     """
-    read = Read()
+    read, marked = Read(), KnownCount(config, now)
     footprints: dict[str, dict[str, Any]] = {}
     if store is not None:
         if wanted is None or terms is not None:  # counts are of all time
@@ -110,6 +111,7 @@ def build_report(
         read.engines = engine_state.decode(store.get_state(engine_state.KEY))
         for record in store.records(wanted):
             read.take(record)
+            marked.take(record)
         used = {
             *read.footprints.values(),
             *(id_ for one in read.shadows.values() for pair in one.by_pair for id_ in pair),
@@ -155,7 +157,7 @@ def build_report(
         own = {mode: read.of(shadow["name"]).latest(mode.value) for mode in Mode}
         floors = {mode: _floor(shadow["name"], read, controls, mode) for mode in Mode}
         where.add(shadow, own, floors, config.verdict.alpha)
-    return report
+    return report | marked.shown()
 
 
 def _known(config: Config, read: Read) -> list[Known]:

@@ -162,6 +162,7 @@ REPORT = _object(
     },
     model=_TEXT,
     requests={"type": "object", "additionalProperties": _INTEGER},
+    known=_object({"records": _COUNT, "rules": {"type": "array", "items": ANY}}),
 )
 MIRROR = _object(
     {

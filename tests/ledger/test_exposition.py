@@ -378,6 +378,7 @@ def test_every_declared_metric_is_set_by_something(tmp_path, make):
     metrics.spool(10, 1, {"full": 1})
     metrics.spool_replayed()
     metrics.redaction_failed("raised")
+    metrics.known("candidate", Mode.FREE, "exact_tie")
     metrics.measured(
         [("control", "control", "free", "k3_nats", 0.1), ("candidate", "candidate", "free", "k3_nats", 0.1)]
     )
