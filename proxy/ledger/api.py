@@ -13,11 +13,12 @@ import orjson
 from aiohttp import web
 
 from proxy.config import Config
-from proxy.ledger import detail_api, exposition, schemas
+from proxy.ledger import detail_api, exposition, known_file, schemas
 from proxy.ledger.endpoint import ENDPOINTS, Endpoint, Guard
 from proxy.ledger.export import line
+from proxy.ledger.known import KnownError
 from proxy.ledger.known_api import known
-from proxy.ledger.listing import listing, period
+from proxy.ledger.listing import QueryError, listing, period
 from proxy.ledger.mirror_api import ChangeError, change, position
 from proxy.ledger.openapi import document
 from proxy.ledger.operation import Standing
@@ -58,7 +59,10 @@ async def report(request: web.Request) -> web.Response:
 async def records(request: web.Request) -> web.Response:
     """List records."""
     site = request.app[SITE]
-    return as_json(await site.read(_records, site.config, list(request.query.items())))
+    try:
+        return as_json(await site.read(_records, site.config, list(request.query.items()), site.clock()))
+    except KnownError as error:
+        return refused(error.status, str(error))
 
 
 async def record(request: web.Request) -> web.Response:
@@ -116,9 +120,14 @@ def _report(config: Config, command: str, now: float, query: list[tuple[str, str
         return build_report(config, found.store, terms, command=command, now=now, wanted=wanted)
 
 
-def _records(config: Config, query: list[tuple[str, str]]) -> dict[str, Any]:
+def _records(config: Config, query: list[tuple[str, str]], now: float) -> dict[str, Any]:
+    marked = [value for name, value in query if name == "known"]
+    if marked not in ([], ["hide"], ["show"]):
+        raise QueryError("known: give hide or show")
+    rules = known_file.load(config).in_force(now) if marked == ["hide"] else ()
+    rest = [(name, value) for name, value in query if name != "known"]
     with Store.open_read_only(config.records.url) as store:
-        return listing(store, query)
+        return listing(store, rest, [rule.match.columns() for rule in rules])
 
 
 def _record(config: Config, id: str) -> bytes | None:  # noqa: A002 - the contract's word

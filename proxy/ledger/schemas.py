@@ -53,6 +53,11 @@ FILTER = (
     Parameter("differing", "only those that differ", {"type": "string", "enum": ["yes", "no"], "default": "no"}),
     Parameter("finding", "one that was found", _TEXT),
     Parameter("exchange", "the client's request: one record for each shadow and mode", _TEXT),
+    Parameter(
+        "known",
+        "whether those that a rule marks are left out",
+        {"type": "string", "enum": ["show", "hide"], "default": "show"},
+    ),
     Parameter("order", "newest first unless oldest", {"type": "string", "enum": ["newest", "oldest"]}),
     Parameter("limit", "how many", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
     Parameter("after", "go on behind this record: `next` of the list before", _TEXT),

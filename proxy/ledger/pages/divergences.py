@@ -174,7 +174,7 @@ def view(sought: Asked, page: Found, config: Config) -> dict[str, Any]:
         "rules": [one.name for one in page.rules],
         "trouble": page.trouble,
         "newest": address(sought.fields),
-        "api": _api(sought),
+        "api": _api(sought, hides=bool(page.rules)),
         "gone": page.gone,
         "empty_store": page.empty_store,
         "shadows": [one.name for one in config.shadows],
@@ -204,13 +204,15 @@ def address(fields: Mapping[str, str], **more: str) -> str:
     return f"/divergences?{urlencode(pairs)}" if pairs else "/divergences"
 
 
-def _api(sought: Asked) -> str:
+def _api(sought: Asked, *, hides: bool) -> str:
     """Return the address of the same records as JSON."""
     pairs = [(name, value) for name, value in sought.fields.items() if name not in ("show", "known")]
     if sought.filter.differing:
         pairs.append(("differing", "yes"))
     elif sought.filter.outcome is not None:
         pairs.append(("outcome", sought.filter.outcome))
+    if hides and sought.fields.get("known", "hide") == "hide":
+        pairs.append(("known", "hide"))
     return f"/api/v1/records?{urlencode(pairs)}" if pairs else "/api/v1/records"
 
 

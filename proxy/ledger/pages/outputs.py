@@ -77,10 +77,10 @@ def _cells(choice: Choice, arm: str, row: Row, record: str, begin: int) -> Marku
             made.append(_CHANNEL.format(one.channel.value))
         channel = one.channel
         made.append(token_link(one, arm, link(choice, record, begin, one.index)))
-    last = cells[-1].index + 1 if cells else row.start
-    if last == choice.length(arm) and cells and (side is None or not side.cut) and side is not None:
-        reason = choice.compared.finish_reasons[0 if arm == "primary" else 1]
-        made.append(_END.format(marked(reason or "not said", MOST)))
+    reason = choice.compared.finish_reasons[0 if arm == "primary" else 1]
+    whole = side is not None and not side.cut
+    if whole and reason is not None and cells and cells[-1].index + 1 == choice.length(arm):
+        made.append(_END.format(marked(reason, MOST)))
     return Markup("").join(made)
 
 

@@ -15,6 +15,8 @@ from proxy.ledger.pages.visible import visible
 
 #: Characters of one token that a page shows.
 LONGEST = 120
+#: Up to so many a token of a list stands in one line.
+_SHORT = 16
 _PIECES = re.compile(r"( +|\n|\t)")
 _SPACE = Markup('<span class="sp">{}</span>')
 _LINE = Markup('<span class="nl">⏎</span>\n')
@@ -22,6 +24,7 @@ _TAB = Markup('<span class="nl">⇥</span>')
 _CUT = Markup('<span class="cut">… {} more characters</span>')
 _ID = Markup('<code class="id">#{}</code>')
 ENDED = Markup('<span class="ended">ended</span>')
+EMPTY = Markup('<span class="ended">empty</span>')
 #: A reply has no token there.
 ABSENT = Markup('<span class="ended">no token</span>')
 
@@ -52,10 +55,9 @@ def token(one: Mapping[str, Any] | None) -> Markup:
     """Return a token of a list (``id``, ``text``): its text, else its id; one that is nothing throughout is an end without a token."""
     if one is None:
         return ABSENT
+    if one["text"]:
+        name = "tok" if len(one["text"]) > _SHORT else "tok short"
+        return Markup('<bdi class="{}">{}</bdi>').format(name, marked(one["text"], 48).replace("\n", ""))
     if one["text"] is not None:
-        return (
-            Markup('<bdi class="tok">{}</bdi>').format(marked(one["text"], 48))
-            if one["text"]
-            else Markup('<span class="ended">empty</span>')
-        )
+        return EMPTY
     return ENDED if one["id"] is None else _ID.format(one["id"])

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import urllib.error
+import urllib.request
+
 import pytest
 from msgspec.structs import replace
 
+from proxy.ledger import known_file
 from proxy.ledger.known import KnownError, Match, Rule, Rules
 from proxy.ledger.pages.marking import asked, offer, view
 from proxy.ledger.store import Store
@@ -58,6 +63,28 @@ def test_rules_in_force_stand_first_and_those_that_end_next_on_top():
         ("late", True),
         ("gone", False),
     ]
+
+
+def test_the_api_hides_what_is_known_when_asked_to(admin_port, own, tmp_path):
+    config = replace(own.config, state=str(tmp_path))
+    rule = Rule("ties", Match(difference="exact_tie"), NOW + 60, NOW)
+    known_file.save(config, Rules((rule, Rule("over", Match(difference="near_tie"), NOW - 1, NOW - 9))))
+    with admin_port(config, clock=lambda: NOW) as address:
+
+        def classes(query):
+            with urllib.request.urlopen(f"{address}/api/v1/records?limit=500{query}", timeout=30) as answer:
+                return {one["class"] for one in json.load(answer)["records"]}
+
+        assert "exact_tie" in classes("")
+        assert classes("") - classes("&known=hide") == {"exact_tie"}
+        assert classes("&known=show") == classes("")
+        for query, status in (("&known=maybe", "400"), ("&known=hide&known=show", "400")):
+            with pytest.raises(urllib.error.HTTPError, match=status):
+                classes(query)
+        (tmp_path / "known.json").write_text("[")
+        assert "exact_tie" in classes("")
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            classes("&known=hide")
 
 
 @pytest.mark.browser
