@@ -28,7 +28,7 @@ from tests.whole import settle
 _PLACE = ROOT / ".github"
 _REQUESTS = 60
 #: Name, page, height in CSS pixels (None: all of it).
-_PICTURES: dict[str, tuple[str, int | None]] = {
+PICTURES: dict[str, tuple[str, int | None]] = {
     "overview": ("/", 960),
     "comparison": ("/divergences/{record}", 1000),
     "verdict": ("/verdict", 1100),
@@ -58,7 +58,7 @@ for name in sys.argv[1:]:
 
 def main(names: list[str]) -> None:
     """Take the pictures."""
-    wanted = {name: _PICTURES[name] for name in names or _PICTURES}
+    wanted = {name: PICTURES[name] for name in names or PICTURES}
     with tempfile.TemporaryDirectory(prefix="parhelion-") as folder, _lived(Path(folder)) as proxy:
         report = Path(folder) / "report.html"
         if "report" in wanted:

@@ -18,6 +18,8 @@ from proxy.config import Config, Drift, Shadow, Spool
 from proxy.config_load import load
 from proxy.ledger import reference
 from proxy.ledger.metrics import METRICS
+from proxy.ledger.pages import routes
+from tests import screenshots
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -116,6 +118,15 @@ def test_the_picture_is_of_the_demo_as_it_runs_by_default() -> None:
     default = inspect.signature(cli.demo).parameters["requests"].default
     picture = (ROOT / ".github" / "demo-report.svg").read_text(encoding="utf-8").replace("&#160;", " ")
     assert f"requests: {default} received" in picture
+
+
+def test_every_page_and_every_picture_is_in_the_readme() -> None:
+    """Take the pictures anew with `make screenshots`."""
+    pages = {one.path for one in routes.pages() if one.markup and one.method == "GET"} - {"/api", "/login"}
+    assert {path.replace("{id}", "ID") for path in pages} <= set(re.findall(r", `(/[^`]*)` \|", README))
+    pictures = {f".github/{path.name}" for path in (ROOT / ".github").iterdir() if path.suffix in (".png", ".svg")}
+    assert pictures == set(re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README))
+    assert {f".github/{name}.png" for name in screenshots.PICTURES} <= pictures
 
 
 def test_every_test_that_the_threat_model_names_exists() -> None:
