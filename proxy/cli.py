@@ -232,7 +232,7 @@ def report(
 
 
 @app.command
-def export(file: Path, /, *, config: File = None, since: str | None = None) -> int:
+def export(file: Path, /, *, config: File = None, since: str | None = None, detail: bool = False) -> int:
     """Write the records out, one JSON object a line (.jsonl), or as Parquet (.parquet).
 
     Parameters
@@ -243,10 +243,12 @@ def export(file: Path, /, *, config: File = None, since: str | None = None) -> i
         Configuration file (YAML); only `records` matters here.
     since
         Only records younger than this: a time such as 30m, 24h, 7d.
+    detail
+        With what each is shown with: both arms' tokens, alternatives, the bodies that were sent.
     """
     from proxy.app.reporting import export_records
 
-    return export_records(_load(config, {}, reading=True), file, since)
+    return export_records(_load(config, {}, reading=True), file, since, detail=detail)
 
 
 @app.command

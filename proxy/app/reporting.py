@@ -113,15 +113,16 @@ def exit_status(report: dict[str, Any], configured: Collection[str]) -> int:
     return max((_STATUS[state] for state in states), key=(0, 3, 1).index, default=3)
 
 
-def export_records(config: Config, file: Path, since: str | None) -> int:
-    """Write the records to ``file``. Raises ConfigError."""
+def export_records(config: Config, file: Path, since: str | None, *, detail: bool = False) -> int:
+    """Write the records to ``file``; ``detail``: with both arms' tokens. Raises ConfigError."""
     start = since_time(since, time.time())
     write = {".jsonl": export_jsonl, ".parquet": export_parquet}.get(file.suffix)
     if write is None:
         raise ConfigError(f"{file}: the name must end with .jsonl or .parquet")
     try:
         with Store.open_read_only(config.records.url) as store:
-            count = write(store.records(Filter(since=start) if start is not None else None), file)
+            wanted = Filter(since=start) if start is not None else None
+            count = write(store.records(wanted), file, store.detail if detail else None)
     except (StoreError, ExportError) as error:
         raise ConfigError(str(error)) from None
     sys.stdout.write(f"{count} records written to {file}\n")

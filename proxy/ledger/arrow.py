@@ -17,7 +17,8 @@ import pyarrow as pa
 from msgspec import Struct
 
 from proxy.compare.comparison import Comparison
-from proxy.ledger.export import derived
+from proxy.ledger.detail import Detail
+from proxy.ledger.export import Details, derived
 from proxy.ledger.record import Record
 
 #: Fields of a comparison that have no fixed fields of their own.
@@ -25,17 +26,20 @@ _FREE = tuple(name for name, kind in typing.get_type_hints(Comparison).items() i
 
 
 @cache
-def schema() -> pa.Schema:
-    """Return the Arrow schema of one record a row; every column may be null, for unknown is null."""
+def schema(*, detail: bool = False) -> pa.Schema:
+    """Return the Arrow schema of one record a row, with its ``detail`` where that is asked for; every column may be null, for unknown is null."""
     first = [pa.field("outcome", pa.string()), pa.field("class", pa.string())]
-    return pa.schema(first + list(_arrow(Record)))
+    last = [pa.field("detail", _arrow(Detail))] if detail else []
+    return pa.schema(first + list(_arrow(Record)) + last)
 
 
-def row(record: Record) -> dict[str, Any]:
-    """Turn a record into plain values that fit ``schema``."""
+def row(record: Record, details: Details | None = None) -> dict[str, Any]:
+    """Turn a record, with what ``details`` gives for it, into plain values that fit ``schema``."""
     plain: dict[str, Any] = msgspec.to_builtins(record)
     comparison = plain["comparison"]
     plain["comparison"] = comparison | {name: msgspec.json.encode(comparison[name]).decode() for name in _FREE}
+    if details is not None:
+        plain["detail"] = msgspec.to_builtins(details(record.id), builtin_types=(bytes,))
     return derived(record) | plain
 
 
@@ -54,4 +58,4 @@ def _arrow(kind: Any) -> pa.DataType:
         return pa.struct([pa.field(name, _arrow(hints[name])) for name in kind.__struct_fields__])
     if isinstance(kind, type) and issubclass(kind, Enum):
         return pa.string()
-    return {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}[kind]
+    return {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_(), bytes: pa.binary()}[kind]

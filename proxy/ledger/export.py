@@ -3,7 +3,7 @@
 One record a line, oldest first, no head line. The fields are those of ``proxy.ledger.record.Record`` by their names, nested as there
 (``comparison.choices[].primary_logprobs`` and so on: the README's table explains each), and before them two that are derived:
 ``outcome`` (``identical``, ``diverged``, ``censored``, ``scored``, ``incomparable``) and ``class`` (the gravest difference, "" without
-one). Unknown is null. House rules. Fields are added, never renamed; a file appears under its name when it is whole, or not at all.
+one). Unknown is null. Where details are asked for, ``detail`` comes last. House rules. Fields are added, never renamed; a file appears under its name when it is whole, or not at all.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from proxy.ledger.detail import Detail
 from proxy.ledger.query import gravest
 from proxy.ledger.record import Record
+
+#: Looks up what is kept beside a record, by its id.
+Details = Callable[[str], Detail | None]
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
@@ -39,20 +43,25 @@ def line(record: Record) -> bytes:
     return _encoder.encode(derived(record))[:-1] + b"," + _encoder.encode(record)[1:]
 
 
-def export_jsonl(records: Iterable[Record], path: Path) -> int:
-    """Write records to ``path``; return how many. Raises ExportError, and whatever reading the records raises."""
+def with_detail(record: Record, detail: Detail | None) -> bytes:
+    """The same with ``detail`` as its last field, null without one; bytes are base64."""
+    return line(record)[:-1] + b',"detail":' + _encoder.encode(detail) + b"}"
+
+
+def export_jsonl(records: Iterable[Record], path: Path, details: Details | None = None) -> int:
+    """Write records to ``path``, with what ``details`` gives for each; return how many. Raises ExportError, and whatever reading the records raises."""
 
     def write(file: BinaryIO) -> int:
         n = 0
         for record in records:
-            file.write(line(record) + b"\n")
+            file.write((line(record) if details is None else with_detail(record, details(record.id))) + b"\n")
             n += 1
         return n
 
     return _atomically(path, write)
 
 
-def export_parquet(records: Iterable[Record], path: Path) -> int:
+def export_parquet(records: Iterable[Record], path: Path, details: Details | None = None) -> int:
     """Write records to ``path`` as Parquet, nested as in JSON; return how many. Raises ExportError (pyarrow missing among others)."""
     try:
         import pyarrow as pa
@@ -64,9 +73,10 @@ def export_parquet(records: Iterable[Record], path: Path) -> int:
     def write(file: BinaryIO) -> int:
         n = 0
         source = iter(records)
-        with parquet.ParquetWriter(file, schema(), compression="zstd") as writer:
-            while batch := [row(record) for record in islice(source, _ROWS)]:
-                writer.write_table(pa.Table.from_pylist(batch, schema=schema()))
+        columns = schema(detail=details is not None)
+        with parquet.ParquetWriter(file, columns, compression="zstd") as writer:
+            while batch := [row(record, details) for record in islice(source, _ROWS)]:
+                writer.write_table(pa.Table.from_pylist(batch, schema=columns))
                 n += len(batch)
         return n
 

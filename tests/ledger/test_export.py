@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
@@ -19,7 +20,9 @@ from proxy.compare.comparison import (
     Validity,
     VectorComparison,
 )
+from proxy.compare.token_stream import Alternative, Channel
 from proxy.ledger import export
+from proxy.ledger.detail import ChoiceDetail, Detail, Listed, Partial, Run, Sent, Side
 from proxy.ledger.export import ExportError
 from proxy.ledger.record import Record
 
@@ -124,3 +127,47 @@ def test_parquet_holds_the_same(tmp_path, make):
     for one in rows:
         one["comparison"]["evidence"] = json.loads(one["comparison"]["evidence"])
     assert rows == [export.fields(one) for one in kept]
+
+
+def whole() -> Detail:
+    top = (Alternative(-0.1, 5, "\u00e9", "\u00e9".encode()), Alternative(-0.2))
+    side = Side(
+        (-0.1, None),
+        (5, None),
+        ("\u00e9", ""),
+        (Partial(1, b"\xc3"),),
+        (Run(0, Channel.REASONING),),
+        (Listed(0, top),),
+        2,
+    )
+    return Detail((ChoiceDetail(0, side, Side()),), Sent("/p", "{}"), (Sent("/s", "{}"),), (1, 2), redacted=True)
+
+
+def test_details_come_along_when_they_are_asked_for(make, tmp_path) -> None:
+    details = {make.record(1).id: whole()}
+    records = [make.record(1), make.record(2)]
+    path = tmp_path / "out.jsonl"
+    assert export.export_jsonl(records, path, details.get) == 2
+    first, second = (json.loads(one) for one in path.read_text().splitlines())
+    assert list(first)[-1] == "detail"
+    assert second["detail"] is None
+    assert msgspec.convert(first["detail"], Detail) == whole()
+    assert first["detail"]["choices"][0]["primary"]["partial"] == [{"index": 1, "data": "ww=="}]
+    assert list(export.load_export(path)) == records  # whoever wants none reads on
+
+
+@pytest.mark.skipif(not PYARROW and not os.environ.get("CI"), reason="pyarrow is not installed")
+def test_details_in_parquet_are_nested_alike_with_bytes_as_bytes(make, tmp_path) -> None:
+    from pyarrow import parquet
+
+    details = {make.record(1).id: whole()}
+    path = tmp_path / "out.parquet"
+    assert export.export_parquet([make.record(1), make.record(2)], path, details.get) == 2
+    first, second = parquet.read_table(path).column("detail").to_pylist()
+    assert second is None
+    side = first["choices"][0]["primary"]
+    assert side["partial"] == [{"index": 1, "data": b"\xc3"}]
+    assert side["listed"][0]["top"][0] == {"logprob": -0.1, "id": 5, "text": "\u00e9", "data": "\u00e9".encode()}
+    assert msgspec.convert(first, Detail) == whole()
+    assert export.export_parquet([make.record(1)], path) == 1
+    assert "detail" not in parquet.read_table(path).column_names
