@@ -19,9 +19,10 @@ Shapes = tuple[OutputShape, OutputShape]
 
 
 def summarise_outputs(made: Sequence[Comparison]) -> Summary:
-    """Summarise comparisons that could be made. Keys: ``tools``, ``json``, ``reasoning``, ``refusals``, ``embeddings``, ``rerank``, ``score``."""
+    """Summarise comparisons that could be made. Keys: ``output_length_ratio``, ``tools``, ``json``, ``reasoning``, ``refusals``, ``embeddings``, ``rerank``, ``score``."""
     shapes = [choice.shapes for one in made for choice in one.choices if choice.shapes is not None]
     blocks = {
+        "output_length_ratio": _lengths(made),
         "tools": _tools(shapes),
         "json": _json(shapes),
         "reasoning": _reasoning(shapes),
@@ -53,6 +54,16 @@ def f1(both: int, primary: int, shadow: int) -> float | None:
     """
     divisor = 2 * both + primary + shadow
     return 2 * both / divisor if divisor else None
+
+
+def _lengths(made: Sequence[Comparison]) -> Summary:
+    """The shadow's tokens divided by the primary's, of choices that show both."""
+    choices = [choice for one in made for choice in one.choices if choice.primary_tokens]
+    return distribution(
+        one.shadow_tokens / one.primary_tokens
+        for one in choices
+        if one.shadow_tokens is not None and one.primary_tokens
+    )
 
 
 def _tools(shapes: Sequence[Shapes]) -> Summary:

@@ -24,7 +24,7 @@ from proxy.ledger.pages.assets import assets
 from proxy.ledger.pages.frame import environment
 from proxy.ledger.pages.token_text import raw, token
 from proxy.ledger.pages.visible import NOTHING
-from proxy.ledger.parts import judged, measured, stacks
+from proxy.ledger.parts import judged, measured, replies, stacks
 from proxy.ledger.parts.part import At, data
 from proxy.ledger.verdict_lines import verdict_lines
 
@@ -97,10 +97,10 @@ def _candidate(report: At, shadow: At, examples: Sequence[Example]) -> dict[str,
         measured.places(shadow),
         measured.values(shadow, control),
         stacks.findings(shadow),
-        measured.ties(shadow, report),
-        measured.outputs(shadow),
-        measured.lengths(shadow),
-        measured.latency(shadow),
+        replies.ties(shadow, report),
+        replies.outputs(shadow),
+        replies.lengths(shadow),
+        replies.latency(shadow),
         stacks.footprints(report, shadow),
     ]
     said = (

@@ -18,7 +18,7 @@ from proxy.ledger.charts.scale import Scale, even, ratios
 from proxy.ledger.pages.visible import amount, count, share, shortened
 
 _LEFT, _RIGHT = 8.0, WIDTH - 8
-_ROW = 48.0
+_ROW = 54.0
 _TOP = 32.0
 _QUANTILES = ("median", "p90", "p99", "max")
 
@@ -43,7 +43,7 @@ def floors(lines: Sequence[Line], title: str = "Floor and excess") -> Markup:
     shown = [one for one in lines if finite(one.block.get("raw")) is not None]
     if not shown:
         return nothing(title, "There is no headline number yet.")
-    drawn = legend([("candidate", "candidate"), ("control", "control: the noise floor")], 14)
+    drawn = legend([("candidate", "candidate"), ("control", "control (floor)")], 14)
     for at, one in enumerate(shown):
         drawn += _strip(one, _TOP + at * _ROW)
     return figure(
@@ -85,8 +85,8 @@ def _strip(one: Line, y: float) -> list[Markup]:
         if low is not None and high is not None:
             drawn.append(line((scale.at(low), middle + aside), (scale.at(high), middle + aside), f"whisker {arm}"))
         drawn.append(mark(scale.at(value), middle + aside, arm))
-    drawn.append(text(_LEFT, y + 36, amount(scale.low), "tick"))
-    return [*drawn, text(_RIGHT, y + 36, amount(scale.high), "tick", "end")]
+    drawn.append(text(_LEFT, y + 38, amount(scale.low), "tick"))
+    return [*drawn, text(_RIGHT, y + 38, amount(scale.high), "tick", "end")]
 
 
 def _line(one: Line) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from proxy.ledger import hours, verdicts
 from proxy.ledger.api import as_json
 from proxy.ledger.pages.frame import render
 from proxy.ledger.pages.newest import at_once
-from proxy.ledger.parts import judged, measured, stacks
+from proxy.ledger.parts import judged, measured, replies, stacks
 from proxy.ledger.parts.part import At, Part
 from proxy.ledger.recent import Recent
 from proxy.ledger.site import SITE, Site
@@ -96,8 +96,8 @@ def _parts(name: str, verdict: Mapping[str, Any], recent: Recent | None) -> list
         measured.places(shadow),
         measured.values(shadow, control),
         stacks.findings(shadow),
-        measured.ties(shadow, report),
-        measured.latency(shadow),
+        replies.ties(shadow, report),
+        replies.latency(shadow),
     ]
 
 

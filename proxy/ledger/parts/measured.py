@@ -10,13 +10,12 @@ from markupsafe import Markup
 from proxy.compare.headline import REASONS
 from proxy.ledger import rows
 from proxy.ledger.charts import along as drawn_along
-from proxy.ledger.charts.strips import Line, Spread, floors, quantiles, shares
+from proxy.ledger.charts.strips import Line, Spread, floors, quantiles
 from proxy.ledger.charts.survival import survival as drawn_survival
 from proxy.ledger.charts.verdict import slices
 from proxy.ledger.inert import inert
-from proxy.ledger.pages.visible import count, share
-from proxy.ledger.parts.part import At, Cell, Part, Table, data, form_of, interval, named
-from proxy.ledger.tie_report import sentences
+from proxy.ledger.pages.visible import count
+from proxy.ledger.parts.part import QUANTILES, At, Cell, Part, Table, data, distribution, form_of, interval, named
 from proxy.ledger.where_lines import where_lines
 
 _MODES = {"free": "answering on its own", "forced": "scoring the primary's tokens"}
@@ -25,8 +24,6 @@ _SPREADS = (
     ("relative_error", "Relative error of logprobs", "share"),
     ("probability_error", "Probability error", "share"),
 )
-_LATENCY = (("time_to_first_token_seconds", "Time to the first token"), ("inter_token_seconds", "Time between tokens"))
-_QUANTILES = ("median", "p90", "p99", "max", "mean")
 
 
 def floor_and_excess(shadow: At) -> Part:
@@ -129,123 +126,11 @@ def values(shadow: At, control: At | None) -> Part:
                 block = None if one is None else one["modes"][mode][key]
                 if block:
                     spreads.append(Spread(f"{role}, {mode}", role, block.value))
-                    table.append(
-                        (
-                            f"{title}, {role}, {mode} ({unit})",
-                            *(data(block[name]) for name in _QUANTILES),
-                            data(block["count"], count),
-                        )
-                    )
+                    table.append((f"{title}, {role}, {mode} ({unit})", *distribution(block)))
         if spreads:
             charts.append(quantiles(title, unit, spreads))
-    tables = (Table("Distributions", ("of", *_QUANTILES, "n"), tuple(table)),) if table else ()
+    tables = (Table("Distributions", ("of", *QUANTILES, "n"), tuple(table)),) if table else ()
     return Part("How far values differ", (), tuple(charts), tables, "No arm has given values of the same tokens yet.")
-
-
-def ties(shadow: At, report: At) -> Part:
-    """Return the part on ties and how they are broken."""
-    block = shadow["ties"]
-    if not block or not (block["positions"] or block["shadow_positions"]):
-        return Part("Ties at the top", empty="Nobody has looked at the top of a list of alternatives yet.")
-    picks = [("primary", block["primary_pick"].value), (shadow["name"].value, block["shadow_pick"].value)]
-    table = [
-        ("exact ties of the primary", data(block["exact"], count), data(block["positions"], count)),
-        ("exact ties of the shadow", data(block["shadow_exact"], count), data(block["shadow_positions"], count)),
-        ("tie-break mismatches", data(block["tie_break_mismatches"], count), ""),
-        ("  of them with the same tied tokens in both", data(block["mismatches"]["same_set"], count), data(block["mismatches"]["n"], count)),
-    ]  # fmt: skip
-    policy = tuple(
-        (arm, data(one["rule"]), data(one["picks"], count), *(Markup("{} ({})").format(data(one[way]["share"], share), interval(one[way]["interval"], share)) for way in ("lowest", "highest", "other")))
-        for arm in block["policy"].names()
-        if (one := block["policy"][arm])
-    )  # fmt: skip
-    tables = [Table("Positions at which the first two tokens are exactly as likely", ("what", "n", "of"), tuple(table))]
-    if policy:
-        tables.append(
-            Table(
-                "Which of tied tokens an arm picks, by id",
-                ("arm", "rule", "picks", "lowest (95 %)", "highest (95 %)", "other (95 %)"),
-                policy,
-            )
-        )
-    only = {**report.value, "shadows": [one for one in report.value["shadows"] if one["name"] == shadow["name"].value]}
-    said = tuple(sentences(only))
-    return Part(
-        "Ties at the top",
-        said,
-        (shares("Which of tied tokens is picked", picks, ("lowest", "highest", "other")),),
-        tuple(tables),
-    )
-
-
-def outputs(shadow: At) -> Part:
-    """Return the part on tool calls, JSON, reasoning, refusals, and replies that are numbers."""
-    free = shadow["modes"]["free"]
-    found = [
-        _flat(title, free[key])
-        for key, title in (("tools", "Tool calls"), ("json", "JSON"), ("reasoning", "Reasoning"), ("refusals", "Refusals"), ("embeddings", "Embeddings"), ("rerank", "Rerank"), ("score", "Scores"))
-        if free[key]
-    ]  # fmt: skip
-    return Part(
-        "Tool calls, JSON, reasoning and other replies",
-        tables=tuple(found),
-        empty="No reply was compared in which tools were offered, JSON was asked for, or reasoning was shown.",
-    )
-
-
-def _flat(title: str, block: At) -> Table:
-    """One row a number, however deep it stands."""
-    return Table(title, ("what", "value"), tuple(_leaves(block, ())))
-
-
-def _leaves(at: At, way: tuple[str, ...]) -> list[tuple[Cell, ...]]:
-    if isinstance(at.value, Mapping):
-        return [row for key in at.names() for row in _leaves(at[key], (*way, key))]
-    return [(named(", ".join(way)), data(at))]
-
-
-def lengths(shadow: At) -> Part:
-    """Return the part on lengths of replies."""
-    free = shadow["modes"]["free"]
-    blocks = [(words, free[path]) for path, words in (("output_length_ratio", "tokens of the reply"),) if free[path]]
-    if free["reasoning"]["length_ratio"]:
-        blocks.append(("characters of reasoning", free["reasoning"]["length_ratio"]))
-    table = tuple(
-        (words, *(data(block[name]) for name in _QUANTILES), data(block["count"], count)) for words, block in blocks
-    )
-    tables = (
-        (Table("Length of the shadow's divided by the primary's", ("of", *_QUANTILES, "n"), table),) if table else ()
-    )
-    chart = tuple(
-        quantiles(f"Length ratio: {words}", "shadow to primary", [Spread("ratio", "candidate", block.value)])
-        for words, block in blocks
-    )
-    return Part(
-        "Lengths",
-        (),
-        chart,
-        tables,
-        "No pair of replies has lengths that can be compared: both must have ended by themselves.",
-    )
-
-
-def latency(shadow: At) -> Part:
-    """Return the part on the pace of streamed replies."""
-    charts = []
-    table: list[tuple[Cell, ...]] = []
-    for key, title in _LATENCY:
-        arms = [(arm, block) for arm in ("primary", "shadow") if (block := shadow["latency"][key][arm])]
-        if arms:
-            kinds = {"primary": "primary", "shadow": "candidate"}
-            charts.append(quantiles(title, "seconds", [Spread(arm, kinds[arm], block.value) for arm, block in arms]))
-        table += [(f"{title}, {arm} (seconds)", *_distribution(block)) for arm, block in arms]
-    heads = ("of", *_QUANTILES, "n")
-    tables = (Table("Latency of streamed replies that the shadow answered too", heads, tuple(table)),) if table else ()
-    return Part("Latency of both arms", (), tuple(charts), tables, "Nothing was streamed in both arms.")
-
-
-def _distribution(block: At) -> tuple[Cell, ...]:
-    return (*(data(block[name]) for name in _QUANTILES), data(block["count"], count))
 
 
 def everything(report: Mapping[str, Any]) -> list[Table]:

@@ -13,9 +13,10 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from proxy.ledger.charts.markup import finite
-from proxy.ledger.pages.visible import NOTHING, amount, printed, share
+from proxy.ledger.pages.visible import NOTHING, amount, count, printed, share
 
 Cell = Markup | str
+QUANTILES = ("median", "p90", "p99", "max", "mean")
 _NOTHING = Markup("–")
 
 
@@ -81,6 +82,11 @@ def interval(at: At, form: Callable[[float | None], str] = amount) -> Markup:
     if not at:
         return _NOTHING
     return Markup("{} to {}").format(data(at[0], form), data(at[1], form))
+
+
+def distribution(block: At) -> tuple[Cell, ...]:
+    """Return the cells of a distribution: ``QUANTILES``, then of how many."""
+    return (*(data(block[name]) for name in QUANTILES), data(block["count"], count))
 
 
 def form_of(name: str) -> Callable[[float | None], str]:

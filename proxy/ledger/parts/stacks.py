@@ -63,11 +63,12 @@ def _fact(at: At, origin: At) -> Cell:
 
 def _changes(report: At, shadow: At) -> Table | None:
     rows = tuple(
-        (str(one["time"].value), str(one["arm"].value), named(str(field["field"].value)), _plain(field["before"]), _plain(field["after"]))
+        (str(one["time"].value), str(one["arm"].value), named(field), _plain(pair["before"]), _plain(pair["after"]))
         for one in report["changes"]
         if one["arm"].value in ("primary", shadow["name"].value)
-        for field in one["fields"]
-    )  # fmt: skip
+        for field in one["fields"].names()
+        if (pair := one["fields"][field])
+    )
     return (
         Table("Changes of a stack under way", ("found", "arm", "fact", "before", "after"), rows, text=True)
         if rows
