@@ -387,11 +387,10 @@ def test_every_declared_metric_is_set_by_something(tmp_path, make):
     metrics.drift_alarm("candidate")
     metrics.probed("candidate", 1_700_000_000.0, 0.01, 2)
     metrics.probe_changed("candidate")
-    metrics.footprint("primary", {"engine": "vllm"})
-    metrics.footprint("candidate", {"engine": "sglang"})
-    metrics.footprint_changed("candidate", ["candidate"])
-    for arm in ("primary", "candidate"):
+    for arm, engine in (("primary", "vllm"), ("candidate", "sglang")):
+        metrics.footprint(arm, {"engine": engine})
         metrics.capabilities(arm, Capabilities(self_noise=0.1, batch_mates=SelfNoise(8, 0, 0.1)), Prompt(tokens=3))
+    metrics.footprint_changed("candidate", ["candidate"])
     snapshot = series.decode(metrics.snapshot())
     with totals.read(tmp_path) as summed:
         terms = conservation(summed, {Key("candidate", "free", "incomparable", "sampled"): 1}, ARMS)
