@@ -5,7 +5,6 @@ House rules. Handlers alone, one a question; the table at the end is all there i
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +13,7 @@ from aiohttp import web
 
 from proxy.config import Config
 from proxy.ledger import detail_api, exposition, known_file, schemas
+from proxy.ledger.aside import AsideError, Order, made
 from proxy.ledger.endpoint import ENDPOINTS, Endpoint, Guard
 from proxy.ledger.export import line
 from proxy.ledger.known import KnownError
@@ -22,10 +22,11 @@ from proxy.ledger.listing import QueryError, listing, period
 from proxy.ledger.mirror_api import ChangeError, change, position
 from proxy.ledger.openapi import document
 from proxy.ledger.operation import Standing
-from proxy.ledger.report import build_report
 from proxy.ledger.site import SITE
 from proxy.ledger.sources import open_ledgers
 from proxy.ledger.store import Store
+
+_DEADLINE = 3600.0  # seconds for a report; a million records take a quarter of that
 
 
 async def healthz(_: web.Request) -> web.Response:
@@ -51,9 +52,14 @@ async def metrics(request: web.Request) -> web.Response:
 async def report(request: web.Request) -> web.Response:
     """Give the report of all records, or of a part of them."""
     site = request.app[SITE]
+    wanted = period(list(request.query.items()))
     async with site.building:
-        query = list(request.query.items())
-        return as_json(await asyncio.to_thread(_report, site.config, site.command, site.clock(), query))
+        await site.read(_readable, site.config)
+        order = Order(site.config, site.command, site.clock(), wanted)
+        try:
+            return web.Response(body=await made(order, deadline=_DEADLINE), content_type="application/json")
+        except AsideError as error:
+            return refused(503, str(error))
 
 
 async def records(request: web.Request) -> web.Response:
@@ -111,13 +117,10 @@ def _metrics(config: Config, accept: str, now: float, standing: Standing | None)
     return exposition.render(merged, accept)
 
 
-def _report(config: Config, command: str, now: float, query: list[tuple[str, str]]) -> dict[str, Any]:
-    wanted = period(query)
+def _readable(config: Config) -> None:
     with open_ledgers(config) as found:
         if found.store_error is not None and found.store_error.reason != "missing":
             raise found.store_error
-        terms = found.terms if wanted is None else None  # those are of all time
-        return build_report(config, found.store, terms, command=command, now=now, wanted=wanted)
 
 
 def _records(config: Config, query: list[tuple[str, str]], now: float) -> dict[str, Any]:

@@ -2,27 +2,23 @@
 
 A report over all records takes minutes at a million, and nobody waits for a page that long. The counts and the verdict in it are of all conversations nevertheless: they
 come from sums. House rules. The event loop never waits for the making: who asks gets the last one, and a newer one is begun when that is too old. It is made by a process of its
-own (``recent_child``), of the lowest priority, which may die or hang: then the last one stays, and it is tried again later.
+own (``aside``), of the lowest priority, which may die or hang: then the last one stays, and it is tried again later.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import subprocess
-import sys
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-import proxy
 from proxy.config import Config
+from proxy.ledger.aside import COMMAND, AsideError, Order, make
 from proxy.logs import say
 
 log = logging.getLogger("parhelion.admin")
@@ -45,7 +41,7 @@ class Recent(Struct, frozen=True):
 
 
 class Making:
-    """One replica's last report, and the making of the next. ``command``: what makes one: a ``Config`` (msgpack) on its input, a ``Recent`` or nothing on its output."""
+    """One replica's last report, and the making of the next. ``command``: what makes one, see ``aside``."""
 
     def __init__(self, command: tuple[str, ...], *, deadline: float = _DEADLINE) -> None:
         self._command, self._deadline = command, deadline
@@ -70,31 +66,18 @@ class Making:
     def _make(self, config: Config, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
         began = time.monotonic()
         try:
-            made = self._run(msgspec.msgpack.encode(config))
-            if made:
-                self.last = msgspec.msgpack.decode(made, type=Recent)
-        except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
-            # A CalledProcessError names the command and the status; its output may quote what a record says.
+            found = make(
+                Order(config, "report", time.time(), newest=True), deadline=self._deadline, command=self._command
+            )
+            if found:
+                self.last = msgspec.msgpack.decode(found, type=Recent)
+        except (AsideError, msgspec.MsgspecError) as error:
             say(log, logging.WARNING, "the report for pages cannot be made", error=type(error).__name__)
         self._due = time.monotonic() + max(_FRESH, _TIMES * (time.monotonic() - began))
         with suppress(RuntimeError):  # the loop has ended, and so has whoever waited
             loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(None))
 
-    def _run(self, config: bytes) -> bytes:
-        path = os.pathsep.join(filter(None, [str(Path(proxy.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
-        return subprocess.run(  # noqa: S603 - our own command
-            self._command,
-            input=config,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=self._deadline,
-            check=True,
-            env=os.environ | {"PYTHONPATH": path},
-        ).stdout
 
-
-#: ``-P``: a folder named proxy where we were started is not ours.
-COMMAND = (sys.executable, "-P", "-m", "proxy.ledger.recent_child")
 _makings: dict[tuple[str, str], Making] = {}
 
 

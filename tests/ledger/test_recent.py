@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 
 import pytest
 
 from proxy.config import Config, Records, Shadow
-from proxy.ledger.recent import COMMAND, Making
-from proxy.ledger.recent_child import make as made_of
-from proxy.ledger.recent_child import newest
+from proxy.ledger.aside import COMMAND, AsideError, Order, made
+from proxy.ledger.aside_child import newest, recent
+from proxy.ledger.recent import Making
 from proxy.ledger.store import Store
 
 T = 1_700_000_000.0
@@ -49,8 +50,8 @@ def test_nothing_is_shown_before_there_is_a_store(config):
 
 def test_only_the_newest_are_in_it_and_the_counts_are_of_all(config, url, make, monkeypatch):
     fill(url, make, range(300))
-    monkeypatch.setattr("proxy.ledger.recent_child.RECORDS", 100)
-    found = made_of(config, T)
+    monkeypatch.setattr("proxy.ledger.aside_child.RECORDS", 100)
+    found = recent(Order(config, "report", T, newest=True))
     assert (found.records, found.of, found.report["records"]) == (100, 300, 100)
     free = found.report["shadows"][0]["modes"]["free"]
     assert (free["requests"], free["compared"]) == (100, 300)
@@ -96,3 +97,35 @@ def test_the_loop_goes_on_while_one_is_made(config):
         return turns
 
     assert asyncio.run(ask()) >= 5
+
+
+@pytest.mark.parametrize("code", ["import time; time.sleep(600)", "raise SystemExit(3)"])
+def test_a_report_that_is_not_made_is_an_error_in_time(config, code):
+    began = time.monotonic()
+    with pytest.raises(AsideError):
+        asyncio.run(made(Order(config, "report", T), deadline=1.0, command=(sys.executable, "-c", code)))
+    assert time.monotonic() - began < 30.0
+
+
+def begun(file):
+    until = time.monotonic() + 30.0
+    while not file.exists() or not file.read_text():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_child_ends_with_whoever_asked(config, tmp_path):
+    code = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+
+    async def ask():
+        asking = asyncio.ensure_future(
+            made(Order(config, "report", T), deadline=60.0, command=(sys.executable, "-c", code))
+        )
+        await asyncio.to_thread(begun, tmp_path / "pid")
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    asyncio.run(asyncio.wait_for(ask(), 60.0))
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)

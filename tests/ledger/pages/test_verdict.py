@@ -7,11 +7,11 @@ import urllib.request
 
 import pytest
 from msgspec.structs import replace
+from proxy.ledger.recent_child import make
 
 from proxy.config import Shadow
 from proxy.ledger.pages.frame import environment
 from proxy.ledger.pages.verdict import facts, read, view
-from proxy.ledger.recent_child import make
 from tests.ledger.filled import CANDIDATE, CONTROL, HARM, NOW, configuration
 from tests.ledger.test_html_report import Numbers
 
