@@ -85,7 +85,7 @@ def view(seen: Seen, at: Place, config: Config) -> dict[str, Any]:
     """Return what the page shows."""
     record, comparison = seen.record, seen.record.comparison
     kind = gravest(comparison)
-    chosen = choice(seen, at.choice)
+    chosen = choice(record, seen.detail, at.choice)
     kept = _kept(seen)
     shown = (
         None
@@ -121,13 +121,13 @@ def view(seen: Seen, at: Place, config: Config) -> dict[str, Any]:
     }
 
 
-def choice(seen: Seen, index: int) -> Choice | None:
+def choice(record: Record, detail: Detail | None, index: int) -> Choice | None:
     """Return one choice with what is kept beside it; None where nothing was compared by token."""
-    compared = next((one for one in seen.record.comparison.choices if one.index == index), None)
+    compared = next((one for one in record.comparison.choices if one.index == index), None)
     if compared is None:
         return None
-    beside = None if seen.detail is None else next((one for one in seen.detail.choices if one.index == index), None)
-    made = Choice(seen.record.comparison.mode, compared, beside)
+    beside = None if detail is None else next((one for one in detail.choices if one.index == index), None)
+    made = Choice(record.comparison.mode, compared, beside)
     return made if max(made.length("primary"), made.length("shadow")) else None
 
 
@@ -152,13 +152,32 @@ def _repeat(seen: Seen, config: Config) -> dict[str, Any]:
     return {"shell": found if len(found) <= LONGEST else None, "why": None, "size": len(found)}
 
 
+def _panel_alone(config: Config, id: str, at: Place) -> dict[str, Any] | None:  # noqa: A002 - the contract's word
+    """Return what the panel of a token needs, and no more: a pointer that moves asks for many."""
+    with Store.open_read_only(config.records.url) as store:
+        record = store.record(id)
+        kept = None if record is None else store.detail(id)
+    if record is None:
+        return None
+    chosen = choice(record, kept, at.choice)
+    token = None if chosen is None else at.token if at.token is not None else chosen.at
+    shown = None if chosen is None or token is None else panel(chosen, token)
+    return {"record": record, "words": WORDS, "panel": shown, "standalone": True}
+
+
+def _whole(config: Config, id: str, at: Place, now: float) -> dict[str, Any] | None:  # noqa: A002 - the contract's word
+    seen = read(config, id, now)
+    return None if seen is None else view(seen, at, config) | {"standalone": False}
+
+
 async def comparison(request: web.Request) -> web.Response:
     """Show the page, or (``part=panel``) the panel of a token alone."""
-    site, query = request.app[SITE], list(request.query.items())
+    site, query, wanted = request.app[SITE], list(request.query.items()), request.match_info["id"]
     at = place(query)
-    seen = await site.read(read, site.config, request.match_info["id"], site.clock())
-    if seen is None:
+    if ("part", "panel") in query:
+        values, template = await site.read(_panel_alone, site.config, wanted, at), "panel.html"
+    else:
+        values, template = await site.read(_whole, site.config, wanted, at, site.clock()), "comparison.html"
+    if values is None:
         raise web.HTTPNotFound
-    alone = ("part", "panel") in query
-    values = view(seen, at, site.config) | {"standalone": alone}
-    return render(request, "panel.html" if alone else "comparison.html", values)
+    return render(request, template, values)

@@ -18,7 +18,7 @@ LONGEST = 120
 #: Up to so many a token of a list stands in one line.
 _SHORT = 16
 _PIECES = re.compile(r"( +|\n|\t)")
-_SPACE = Markup('<span class="sp">{}</span>')
+_SPACE = Markup('<span class="sp">%s</span>')
 _LINE = Markup('<span class="nl">⏎</span>\n')
 _TAB = Markup('<span class="nl">⇥</span>')
 _CUT = Markup('<span class="cut">… {} more characters</span>')
@@ -43,7 +43,7 @@ def _piece(text: str) -> Markup:
         return _LINE
     if text == "\t":
         return _TAB
-    return _SPACE.format(text) if text.startswith(" ") else escape(visible(text))
+    return _SPACE % text if text.startswith(" ") else escape(visible(text))
 
 
 def raw(content: bytes) -> Markup:
