@@ -20,7 +20,7 @@ SCHEMA = 1
 MOST_TOKENS = 4096
 #: Alternatives of a position that are kept: what engines are asked for by default.
 MOST_ALTERNATIVES = 20
-#: Bytes of one detail before it is packed. Beyond that alternatives go, then all texts: a hostile engine may send a megabyte a token.
+#: Bytes of one detail before it is packed. Beyond that bodies go, then alternatives, then all texts: a hostile engine may send a megabyte a token.
 MOST_BYTES = 8 << 20
 _LEVEL = 3  # zstd's own default
 
@@ -124,10 +124,10 @@ _decoder = msgspec.msgpack.Decoder(Detail)
 def pack(detail: Detail) -> bytes:
     """Return it as stored: msgpack in zstd. Raises UnicodeEncodeError for a text that is none (half of a surrogate pair)."""
     data = _encoder.encode(detail)
-    if len(data) > MOST_BYTES:
-        data = _encoder.encode(_without_alternatives(detail))
-    if len(data) > MOST_BYTES:
-        data = _encoder.encode(_without_texts(detail))
+    for smaller in (_without_bodies, _without_alternatives, _without_texts):
+        if len(data) > MOST_BYTES:
+            detail = smaller(detail)
+            data = _encoder.encode(detail)
     return zstandard.compress(data, _LEVEL)
 
 
@@ -143,13 +143,16 @@ def unpack(data: bytes) -> Detail:
         raise ValueError(f"not a record's detail: {type(error).__name__}") from None
 
 
+def _without_bodies(detail: Detail) -> Detail:
+    return replace(detail, primary=None, shadow=(), prompt_ids=None)
+
+
 def _without_alternatives(detail: Detail) -> Detail:
     return replace(detail, choices=tuple(_each(one, listed=()) for one in detail.choices))
 
 
 def _without_texts(detail: Detail) -> Detail:
-    choices = tuple(_each(one, listed=(), texts=None, partial=()) for one in detail.choices)
-    return replace(detail, choices=choices, primary=None, shadow=(), prompt_ids=None)
+    return replace(detail, choices=tuple(_each(one, texts=None, partial=()) for one in detail.choices))
 
 
 def _each(choice: ChoiceDetail, **changes: object) -> ChoiceDetail:

@@ -25,9 +25,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.llama, pytest.mark.timeout(600)]
 
 CHAT, COMPLETION = "v1/chat/completions", "v1/completions"
 ASKED = [
-    (CHAT, {"messages": [{"role": "user", "content": "Give me a short recipe for lentil soup."}], "max_tokens": 48}),
-    (CHAT, {"messages": [{"role": "user", "content": "It's \"quoted\" $HOME `id` \\n \u202e ö: why do cats purr?"}], "max_tokens": 48, "stream": True}),
-    (COMPLETION, {"prompt": "The train stopped where there was no station, and", "max_tokens": 48}),
+    (CHAT, {"messages": [{"role": "user", "content": "It's \"quoted\" $HOME `id` \\n \u202e ö: why do cats purr?"}], "max_tokens": 32, "stream": True}),
+    (COMPLETION, {"prompt": "The train stopped where there was no station, and", "max_tokens": 32}),
 ]  # fmt: skip
 _POSITION = re.compile(
     r"position (\d+): primary (\"(?:[^\"\\]|\\.)*\")?.*?, shadow (?:would say )?(\"(?:[^\"\\]|\\.)*\")?"
@@ -54,7 +53,7 @@ def test_the_commands_of_a_record_find_the_same_tokens_at_the_same_place(smollm2
         with Store.open_read_only(f"sqlite:///{tmp_path / 'records.db'}") as store:
             differing = [(one, store.detail(one.id)) for one in store.records(Filter(differing=True))]
         modes = [one.comparison.mode.value for one, _ in differing]
-        assert modes.count("free") >= 2, modes
+        assert modes.count("free") == len(ASKED), modes
         assert modes.count("forced") >= 1, modes
         for record, detail in differing:
             assert detail is not None

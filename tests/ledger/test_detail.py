@@ -59,6 +59,8 @@ def test_a_megabyte_a_token_costs_its_texts_and_not_the_disk() -> None:
     kept = detail.unpack(detail.pack(Detail((ChoiceDetail(0, louder, Side()),), Sent("/", text))))
     assert kept.choices[0].primary == msgspec.structs.replace(louder, texts=None)
     assert kept.primary is None
+    asked = detail.unpack(detail.pack(Detail((ChoiceDetail(0, SIDE, SIDE),), Sent("/", "x" * detail.MOST_BYTES))))
+    assert asked == Detail((ChoiceDetail(0, SIDE, SIDE),))
 
 
 def test_what_inflates_beyond_all_bounds_is_not_read() -> None:
