@@ -28,6 +28,7 @@ ENGINES = (
     "tests/fidelity/test_inject_live.py",
     "tests/foreign/",
     "tests/known_truth/real/",
+    "tests/probes/test_live.py",
     "tests/rollouts/test_scoring_live.py",
 )
 

@@ -52,9 +52,10 @@ def serving(module: str, *words: str) -> Iterator[str]:
 
 
 @contextmanager
-def scripted(dialect: str, script: Path | None = None) -> Iterator[str]:
+def scripted(dialect: str, script: Path | None = None, port: int = 0) -> Iterator[str]:
     """A scripted engine as a user would start it; its base URL."""
-    words = ["engine", "scripted", "--dialect", dialect, "--port", "0", *(["--script", str(script)] if script else [])]
+    words = ["engine", "scripted", "--dialect", dialect, "--port", str(port)]
+    words += ["--script", str(script)] if script else []
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "proxy.cli", *words],
         stdout=subprocess.PIPE,

@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 
 from proxy.replay.line import Line, LineError, Replied
+from proxy.rollouts.spelling import looks_like
 from proxy.traffic.routes import route_of
 
 Json = dict[str, Any]
@@ -55,6 +56,10 @@ def read_line(text: bytes, number: int) -> Line:
         return _pair(value, number)
     if isinstance(value.get("body"), dict) and ("url" in value or "path" in value):
         return _asked(value, value, number, _replied(value.get("response")))
+    if looks_like(value):
+        raise LineError(
+            "a rollout of reinforcement learning, which is no request", "compare it with `parhelion rollouts FILE`"
+        )
     return Line(number, _route_of_body(value), orjson.dumps(value))
 
 

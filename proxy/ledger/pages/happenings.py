@@ -8,7 +8,7 @@ from typing import Any
 from proxy.ledger.events import Event
 from proxy.ledger.pages.visible import amount, shortened
 
-_TONES = {"drift": "bad", "store_lost": "bad", "footprint_changed": "warn"}
+_TONES = {"drift": "bad", "store_lost": "bad", "footprint_changed": "warn", "probe_changed": "warn"}
 
 
 def view(events: Iterable[Event]) -> list[dict[str, Any]]:
@@ -25,6 +25,12 @@ def _said(kind: str, detail: Mapping[str, Any]) -> str:
             fields = dict(detail.get("fields") or {})
             changed = ", ".join(f"{name} {_value(pair[0])} → {_value(pair[1])}" for name, pair in fields.items())
             return f"{_value(detail.get('arm'))} is another stack now: {changed}"
+        case "probe_changed":
+            numbers = [detail.get(name) for name in ("shift_nats", "flips", "probes")]
+            if not all(isinstance(one, int | float) for one in numbers):
+                return f"{_value(detail.get('arm'))} answers its near-tie probes otherwise than before"
+            shift, flips, probes = map(amount, numbers)
+            return f"{_value(detail.get('arm'))} answers its near-tie probes otherwise than before, on the same footprint: gaps moved by {shift} nat, {flips} of {probes} first tokens are others"
         case "drift":
             log_e = detail.get("log_e")
             evidence = f" (log evidence {amount(log_e)})" if isinstance(log_e, int | float) else ""

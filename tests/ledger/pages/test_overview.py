@@ -9,12 +9,13 @@ from msgspec.structs import replace
 
 from proxy.config import Config, Records, Shadow
 from proxy.counters import Counters, Slot
+from proxy.ledger.events import Event
 from proxy.ledger.hours import Hourly
 from proxy.ledger.kinds import Kind
 from proxy.ledger.known import Match, Rules, checked
 from proxy.ledger.known_file import save
 from proxy.ledger.mirror_api import position
-from proxy.ledger.pages import hourly
+from proxy.ledger.pages import happenings, hourly
 from proxy.ledger.pages.overview import view
 from proxy.ledger.pages.quantiles import Spread, quantile, spread
 from proxy.ledger.pages.reading import Seen, read
@@ -135,6 +136,17 @@ def test_events_are_sentences(seen):
     events = view(seen, None)["events"]
     assert [one["kind"] for one in events] == ["store_lost", "drift", "footprint_changed"]
     assert "version 0.5.22 → 0.5.23" in events[2]["said"]
+
+
+def test_a_change_that_only_probes_show_is_a_sentence():
+    detail = {"arm": "primary", "shift_nats": 0.0126, "flips": 3, "probes": 32}
+    (one,) = happenings.view([Event(1.0, "probe_changed", detail)])
+    assert one["said"] == (
+        "primary answers its near-tie probes otherwise than before, on the same footprint: gaps moved by 0.0126 nat, 3 of 32 first tokens are others"
+    )
+    assert one["tone"] == "warn"
+    (less,) = happenings.view([Event(1.0, "probe_changed", {"arm": "primary"})])
+    assert less["said"] == "primary answers its near-tie probes otherwise than before"
 
 
 def bare(folder: Path, *shadows: Shadow) -> Config:
