@@ -25,19 +25,19 @@ PROMPTS = (
 )  # fmt: skip
 
 
-def fill(url: str, engine: str, model: str, store: Path, *, tokens: int = 24) -> None:
+def fill(url: str, engine: str, model: str, store: Path, *, tokens: int = 24, prompts: int = len(PROMPTS)) -> None:
     """Ask an engine each prompt, and write what it said as if a control had said the same."""
     with Store.open(f"sqlite:///{store}") as opened:
         opened.settle(
-            [Settlement("one", "control", "free", "compared", record=one) for one in asyncio.run(_records(url, engine, model, tokens))]
+            [Settlement("one", "control", "free", "compared", record=one) for one in asyncio.run(_records(url, engine, model, tokens, prompts))]
         )  # fmt: skip
 
 
-async def _records(url: str, engine: str, model: str, tokens: int) -> list[Record]:
+async def _records(url: str, engine: str, model: str, tokens: int, prompts: int) -> list[Record]:
     found = []
     async with connect(url) as fetch:
         subject = Subject(fetch, dialect(engine), model, Endpoint.COMPLETIONS)
-        for number, prompt in enumerate(PROMPTS):
+        for number, prompt in enumerate(PROMPTS[:prompts]):
             body = {"model": model, "prompt": prompt, "max_tokens": tokens, "temperature": 0}
             reply = await subject.put(body, 5)
             comparison = compare_free(reply, reply, source=Source.REPLY, tau=Tau(1e-3, TauOrigin.ASSUMED), greedy=True)

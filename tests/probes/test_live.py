@@ -25,7 +25,7 @@ ALPHA = 0.01 * 300 / 86400  # of a day with a look every five minutes
 
 def mine(url: str, engine: str, store: Path, number: int) -> ProbeSet:
     """Short probes out of an engine's own replies."""
-    fill(url, engine, MODEL, store, tokens=8)
+    fill(url, engine, MODEL, store, tokens=6, prompts=8)
     with Store.open_read_only(f"sqlite:///{store}") as opened:
         records = list(opened.records(Filter()))
 
@@ -52,12 +52,12 @@ def held(probes: ProbeSet, base: list[Run], new: list[Run]) -> Change:
 
 @pytest.mark.torch
 def test_rounded_logits_and_noise_of_a_hundredth_are_noticed(reference_fp32: str, tmp_path: Path) -> None:
-    probes = mine(reference_fp32, "reference", tmp_path / "s.db", 4)
-    assert len(probes.probes) == 4
+    probes = mine(reference_fp32, "reference", tmp_path / "s.db", 3)
+    assert len(probes.probes) == 3
     base = runs(reference_fp32, "reference", probes, LEARNED)
     size = block(ALPHA)
     assert not held(probes, base, runs(reference_fp32, "reference", probes, size)).changed
-    for fault, least in (("round_logits=bf16", 0.003), ("logit_noise=0.01", 0.002)):
+    for fault, least in (("round-logits=bf16", 0.003), ("logit-noise=0.01", 0.002)):
         found = held(probes, base, runs(f"{reference_fp32}/planted/{fault}", "reference", probes, size))
         assert found.changed, fault
         assert least < found.largest < 0.3, fault
@@ -67,7 +67,7 @@ def test_rounded_logits_and_noise_of_a_hundredth_are_noticed(reference_fp32: str
 def test_quantised_kernels_are_noticed_and_a_restart_is_not(smollm2_q4: Path, tmp_path: Path) -> None:
     full, log = f32(smollm2_q4, print), tmp_path / "log"
     with start_llama(full, alias=MODEL, log=log) as engine:
-        probes = mine(engine.url, "llama_cpp", tmp_path / "s.db", 4)
+        probes = mine(engine.url, "llama_cpp", tmp_path / "s.db", 3)
         base = runs(engine.url, "llama_cpp", probes, LEARNED)
     size = block(ALPHA)
     with start_llama(full, alias=MODEL, log=log) as engine:
