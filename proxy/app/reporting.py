@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 from rich.console import Console
 
+from proxy.app.progress import progress, telling
 from proxy.config import Config
 from proxy.config_file import ConfigError
 from proxy.ledger.examples import Example, worst
@@ -120,9 +121,9 @@ def export_records(config: Config, file: Path, since: str | None, *, detail: boo
     if write is None:
         raise ConfigError(f"{file}: the name must end with .jsonl or .parquet")
     try:
-        with Store.open_read_only(config.records.url) as store:
+        with Store.open_read_only(config.records.url) as store, progress("records written") as told:
             wanted = Filter(since=start) if start is not None else None
-            count = write(store.records(wanted), file, store.detail if detail else None)
+            count = write(telling(store.records(wanted), told), file, store.detail if detail else None)
     except (StoreError, ExportError) as error:
         raise ConfigError(str(error)) from None
     sys.stdout.write(f"{count} records written to {file}\n")
@@ -132,8 +133,8 @@ def export_records(config: Config, file: Path, since: str | None, *, detail: boo
 def purge_records(config: Config) -> int:
     """Apply retention. Raises ConfigError."""
     try:
-        with Store.open(config.records.url, create=False) as store:
-            count = store.purge(time.time(), config.records.keep, config.records.max_bytes)
+        with Store.open(config.records.url, create=False) as store, progress("records purged") as told:
+            count = store.purge(time.time(), config.records.keep, config.records.max_bytes, told)
     except StoreError as error:
         raise ConfigError(f"records.url: {error}") from None
     sys.stdout.write(f"{count} records purged\n")

@@ -11,8 +11,9 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -256,24 +257,25 @@ class Store:
         rows = self.read("SELECT value FROM state WHERE key = ?", [key])
         return rows[0][0] if rows else None
 
-    def purge(self, now: float, keep: float, max_bytes: int) -> int:
+    def purge(self, now: float, keep: float, max_bytes: int, told: Callable[[int], object] = int) -> int:
         """Delete records older than ``keep`` seconds, then the oldest until the file is below ``max_bytes``; counts stay.
 
-        Returns how many records went. The freed pages are given back to the file system. Raises StoreError.
+        Returns how many records went. The freed pages are given back to the file system. All in short transactions: another process that writes is not kept waiting.
+        ``told`` hears of each how many records it took. Raises StoreError.
         """
-        with self._lock:
-            with self._transaction() as connection:
-                gone = retention.older_than(connection, now - keep)
-            while (used := self.used_bytes()) > max_bytes:
+        gone = 0
+        steps = partial(retention.older_than, before=now - keep), partial(retention.above, max_bytes=max_bytes)
+        for step in steps:
+            rows = 1
+            while rows:
                 with self._transaction() as connection:
-                    records, rows = retention.oldest(connection, 1 - max_bytes / used)
+                    records, rows = step(connection)
                 gone += records
-                if not rows:
-                    break
-            with self._transaction() as connection:
-                retention.tidy(connection, now)
-            with self._sqlite():  # this pragma frees one page a step, and only executescript steps to the end
-                self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
+                told(records)
+        with self._transaction() as connection:
+            retention.tidy(connection, now)
+        with self._lock, self._sqlite():
+            retention.give_back(self._connection)
         return gone
 
     def over(self, max_bytes: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -184,6 +185,24 @@ def test_purge_by_age_and_by_size_keeps_the_counts(store, make):
     assert left
     assert left == list(range(left[0], 1000))
     assert store.counts() == counts
+
+
+def test_a_long_purge_lets_others_write_and_says_how_far_it_is(store, make):
+    store.settle([make.compared(make.record(number)) for number in range(5000)])
+    other = sqlite3.connect(store.path, timeout=0, isolation_level=None)
+    told: list[int] = []
+
+    def hear(records: int) -> None:
+        told.append(records)
+        other.execute("INSERT OR REPLACE INTO state VALUES ('other', ?)", (b"%d" % len(told),))  # it waits for nobody
+
+    assert store.purge(1_700_000_000.0 + 4500, keep=0.0, max_bytes=1 << 40, told=hear) == 4500
+    assert sum(told) == 4500
+    assert len(told) >= 4
+    assert store.get_state("other") == b"%d" % len(told)
+    other.close()
+    assert store.read("PRAGMA freelist_count") == [(0,)]
+    assert [int(one.id, 16) for one in store.records()] == list(range(4500, 5000))
 
 
 def test_a_file_over_its_bound_is_known_before_the_next_purge(store, make):
