@@ -27,7 +27,7 @@ from tests import programs
 
 SECONDS = 60.0
 _AXE = ("axe", "axe-core@4.10.3")
-_RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
+EVERYTHING = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 Steps = Callable[[Page], Awaitable[None]]
 
 
@@ -106,7 +106,7 @@ def _axe() -> str:
     return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
 
-async def accessible(page: Page, rules: tuple[str, ...] = _RULES) -> None:
+async def accessible(page: Page, rules: tuple[str, ...] = EVERYTHING) -> None:
     """Fail for what axe-core finds wrong, and where a page is wider than its window.
 
     ``rules``: tags or names of axe's rules; all of WCAG 2.2 A and AA and best practice take seconds a page, ``color-contrast`` alone is enough where only colours are others.

@@ -65,7 +65,9 @@ def test_no_template_has_a_script_a_style_or_a_way_around_escaping():
     for name in environment().list_templates():
         text = files("proxy.ledger.pages").joinpath("templates", name).read_text(encoding="utf-8")
         plain = re.sub(r"\{#.*?#\}", "", text, flags=re.DOTALL)
-        if name == "report.html":  # a file by itself: our one style sheet stands in it, under a policy that names its hash
+        if (
+            name == "report.html"
+        ):  # a file by itself: our one style sheet stands in it, under a policy that names its hash
             plain = plain.replace("<style>{{ style }}</style>", "", 1)
         assert not re.search(
             r"<script(?![^>]* src=)|<style|\sstyle=|\son\w+=|javascript:|\|\s*safe\b|autoescape", plain
