@@ -12,6 +12,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.ledger import page_numbers
 from tests.running import ROOT
 
 STATUS = {"PASS": 0, "FAIL": 1, "KEEP WATCHING": 3}
@@ -19,13 +20,14 @@ CODE = {"PASS": 1, "FAIL": -1, "KEEP WATCHING": 0}
 
 
 class Moment(NamedTuple):
-    """``report``: the admin port's; ``metrics``: the text of /metrics; ``terminal``, ``status``, ``file``: what `parhelion report --json` printed, returned and wrote."""
+    """``report``: the admin port's; ``metrics``: the text of /metrics; ``terminal``, ``status``, ``file``, ``html``: what `parhelion report --json --html` printed, returned and wrote."""
 
     report: dict[str, Any]
     metrics: str
     terminal: str
     status: int
     file: dict[str, Any]
+    html: str = ""
 
     def verdicts(self) -> dict[str, dict[str, Any]]:
         """Each candidate's verdict."""
@@ -57,8 +59,10 @@ def look(admin: str, config: Path, scratch: Path) -> Moment:
         assert time.monotonic() < limit, "the metrics did not come to the report's conversations within a minute"
         time.sleep(0.2)
     file = scratch / "told.json"
-    done = command(config, "report", "--json", str(file))
-    return Moment(report, metrics, " ".join(done.stdout.split()), done.returncode, json.loads(file.read_text()))
+    page = scratch / "told.html"
+    done = command(config, "report", "--json", str(file), "--html", str(page))
+    terminal = " ".join(done.stdout.split())
+    return Moment(report, metrics, terminal, done.returncode, json.loads(file.read_text()), page.read_text())
 
 
 def command(config: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -79,8 +83,9 @@ def counted(verdict: dict[str, Any]) -> int:
 
 
 def consistent(moment: Moment) -> None:
-    """Fail where report, metrics, terminal and exit status do not say the same of each candidate, or anything of a control."""
+    """Fail where report, HTML, metrics, terminal and exit status do not say the same of each candidate, or anything of a control."""
     verdicts = moment.verdicts()
+    assert page_numbers.same_as(moment.file, moment.html) > 50
     controls = [one["name"] for one in moment.report["shadows"] if one["role"] == "control"]
     assert {one["name"]: one["verdict"] for one in moment.file["shadows"] if "verdict" in one} == verdicts
     assert moment.status == max((STATUS[one["state"]] for one in verdicts.values()), key=(0, 3, 1).index)

@@ -55,6 +55,7 @@ def test_another_chat_template_fails_when_it_is_foretold(smollm2_q4: Path, tmp_p
             assert command(proxy.config, "export", str(tmp_path / "records.jsonl")).returncode == 0
     consistent(late)
     agreement.check_verdicts(late.report, tmp_path / "records.jsonl")
+    agreement.check_headlines(late.file, tmp_path / "records.jsonl")
     verdict = late.verdicts()["template"]
     (bad,) = verdict["bad_by"]
     figure("verdict on the demo's engines", f"llama.cpp with another chat template: {verdict['state']} after {verdict['conversations']}, {before['conversations_needed']} more foretold after {FEW}, by {bad['by']}")  # fmt: skip

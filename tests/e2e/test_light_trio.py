@@ -159,6 +159,7 @@ def test_the_ways_to_the_primarys_tokens_are_all_used(demo: Demo) -> None:
 
 def test_the_report_can_be_recomputed_from_the_records(demo: Demo) -> None:
     agreement.check(demo[0], demo[1])
+    agreement.check_headlines(demo[0], demo[1])
     assert len(demo[1].read_text().splitlines()) == 4 * REQUESTS
 
 

@@ -65,3 +65,51 @@ def check_verdicts(report: dict[str, Any], export: Path) -> None:
         for key in ("log_e_fail", "log_e_pass", "log_e_worse_than_control", "excess"):
             assert ours[key] == pytest.approx(theirs.pop(key), rel=1e-9, abs=1e-9), f"{name}/{key}"
         same({key: ours[key] for key in theirs}, theirs, f"{name}/verdict")
+
+
+def check_headlines(report: dict[str, Any], export: Path) -> int:
+    """Fail where a headline number, its floor or excess, a hazard by position, a survival or a pick of tied tokens is not that of the export; return how many were held against it."""
+    other, held = recomputed(export, "recompute_headline.py"), 0
+    for shadow in report["shadows"]:
+        for mode, block in shadow["modes"].items():
+            theirs = other.get(shadow["name"], {}).get(mode, {"headline": {}})
+            ours = block.get("headline", {})
+            assert ours.keys() == theirs["headline"].keys(), f"{shadow['name']}/{mode}"
+            for name, number in theirs["headline"].items():
+                for key in ("n", "floor_n"):
+                    assert ours[name].get(key) == number.get(key), f"{shadow['name']}/{mode}/{name}/{key}"
+                for key in ("raw", "floor"):
+                    if key in number:
+                        held += 1
+                        assert ours[name][key] == _near(name, number[key]), f"{shadow['name']}/{mode}/{name}/{key}"
+                if "excess" in number:
+                    assert ours[name]["excess"] == pytest.approx(ours[name]["raw"] - ours[name]["floor"], abs=1e-12)
+            if mode == "free":
+                held += _along(shadow, block, theirs)
+    return held
+
+
+def _near(name: str, value: float) -> Any:
+    """A quantile comes from bins that are 1/32 of it wide; all else is the same to eleven digits."""
+    binned = name.startswith(("median_", "p90_", "p99_"))
+    return pytest.approx(value, rel=1 / 32 if binned else 1e-9, abs=1 if name == "p99_rank" else 1e-11)
+
+
+def _along(shadow: dict[str, Any], block: dict[str, Any], theirs: dict[str, Any]) -> int:
+    blocks = [{key: one[key] for key in ("from", "to", "exposed", "events")} for one in block.get("by_position", [])]
+    assert blocks == theirs.get("by_position", []), shadow["name"]
+    for one in block.get("by_position", []):
+        raw = one["hazard_per_1000_tokens"]["raw"]
+        assert raw == pytest.approx(1000 * one["events"] / one["exposed"], rel=1e-12)
+    survival = block.get("survival", {})
+    values = survival.get(shadow["role"], [])
+    for position, value in zip(survival.get("positions", []), values, strict=bool(values)):
+        expected = theirs["survival"].get(str(position))
+        assert value == (None if expected is None else pytest.approx(expected, rel=1e-9, abs=1e-12)), position
+    ties = shadow["ties"]
+    assert ties["tie_break_mismatches"] == theirs.get("ties", {}).get("mismatches", 0)
+    if ties["shadow_mode"] == "free" and "ties" in theirs:
+        assert ties["shadow_exact"] == theirs["ties"]["shadow"]["n"]
+    if "ties" in theirs:
+        assert {key: n for key, n in ties["shadow_pick"].items() if n} == theirs["ties"]["shadow"]["picks"]
+    return len(blocks) + len(values)

@@ -5,51 +5,22 @@ from __future__ import annotations
 import json
 import re
 import stat
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 
 from proxy.config import Config
 from proxy.ledger.examples import MOST, shared, worst
+from proxy.ledger.export import export_jsonl
 from proxy.ledger.html_report import render_html, write_html
 from proxy.ledger.report import build_report
 from proxy.ledger.sources import open_ledgers
 from proxy.ledger.store import Store
 from tests.browser import accessible, fits
+from tests.ledger import agreement
 from tests.ledger.filled import CANDIDATE, HARM, NOW
 from tests.ledger.filled import fill as _fill
-
-
-class Numbers(HTMLParser):
-    """``found``: the numbers of a file by their place in the report; ``tags``: every element and its attributes; ``text``: all that is read."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: dict[str, str] = {}
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag == "data":
-            of, value = dict(attrs)["data-of"], dict(attrs)["value"]
-            assert of is not None
-            assert value is not None
-            assert self.found.setdefault(of, value) == value
-            assert of.startswith("/")
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def at(report: Any, pointer: str) -> Any:
-    """RFC 6901."""
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        report = report[int(name)] if isinstance(report, list) else report[name]
-    return report
+from tests.ledger.page_numbers import Numbers, same_as
 
 
 def leaves(value: Any, way: str) -> list[str]:
@@ -73,11 +44,14 @@ def made(tmp_path_factory):
 
 def test_every_number_is_the_reports(made):
     report, text, _ = made
-    numbers = Numbers(text).found
-    assert len(numbers) > 300
-    for pointer, value in numbers.items():
-        stands = at(report, pointer)
-        assert (stands if isinstance(stands, str) else repr(stands)) == value, pointer
+    assert same_as(report, text) > 300
+
+
+def test_what_an_independent_script_makes_of_the_export_is_the_same(made, tmp_path):
+    filled = _fill(tmp_path)
+    with Store.open_read_only(filled.config.records.url) as store:
+        export_jsonl(store.records(), tmp_path / "export.jsonl")
+    assert agreement.check_headlines(made[0], tmp_path / "export.jsonl") > 150
 
 
 def test_headline_numbers_verdict_and_counts_are_all_there(made):

@@ -97,6 +97,7 @@ def test_every_number_is_that_of_the_export(filled, tmp_path):
         for mode in ("free", "forced"):
             assert shadow["modes"][mode]["requests"] > 40
     agreement.check(report, path)
+    assert agreement.check_headlines(report, path) > 100
 
 
 def test_the_control_is_the_floor_of_the_candidate_only(filled):

@@ -13,7 +13,7 @@ from proxy.config import Shadow
 from proxy.ledger.pages.frame import environment
 from proxy.ledger.pages.verdict import facts, read, view
 from tests.ledger.filled import CANDIDATE, CONTROL, HARM, NOW, configuration
-from tests.ledger.test_html_report import Numbers
+from tests.ledger.page_numbers import Numbers
 
 
 @pytest.fixture(scope="module")
