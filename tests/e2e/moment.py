@@ -65,6 +65,41 @@ def look(admin: str, config: Path, scratch: Path) -> Moment:
     return Moment(report, metrics, terminal, done.returncode, json.loads(file.read_text()), page.read_text())
 
 
+def counted_alike(moment: Moment) -> int:
+    """Fail where what Prometheus counts of tokens and replies is not the report's; return how many numbers were held against it. For a judge that has not begun anew."""
+    held = 0
+    for shadow in moment.report["shadows"]:
+        for mode, block in shadow["modes"].items():
+            pairs = {
+                ("compared_total", ""): block["compared"], ("in_flight", ""): block["in_flight"], ("tokens_compared_total", ""): block["tokens_compared"],
+                ("logprob_error_nats_count", ""): block.get("logprob_error_nats", {}).get("count", 0),
+                ("probability_error_count", ""): block.get("probability_error", {}).get("count", 0),
+            }  # fmt: skip
+            pairs |= {("flips_total", kind): n for kind, n in block.get("flips", {}).items()}
+            if mode == "free":
+                pairs |= {("divergences_total", kind): n for kind, n in block["divergences"].items()}
+                pairs |= {
+                    ("exposed_tokens_total", ""): block["exposed_tokens"],
+                    ("tie_break_mismatches_total", ""): shadow["ties"]["tie_break_mismatches"],
+                    ("output_length_ratio_count", ""): block.get("output_length_ratio", {}).get("count", 0),
+                }  # fmt: skip
+            for (name, kind), expected in pairs.items():
+                labels = {"shadow": shadow["name"]} | ({"class": kind} if kind else {})
+                assert _total(moment.metrics, name, labels, mode) == expected, (name, labels)
+                held += 1
+    return held
+
+
+def _total(metrics: str, name: str, labels: dict[str, str], mode: str) -> float:
+    """The sum of a metric's samples that have such labels; of those that tell modes apart this mode's."""
+    total = 0.0
+    for given, value in re.findall(rf"^parhelion_{name}\{{([^}}]*)\}} (\S+)", metrics, re.MULTILINE):
+        said = dict(re.findall(r'(\w+)="([^"]*)"', given))
+        if labels.items() <= said.items() and said.get("mode", mode) == mode:
+            total += float(value)
+    return total
+
+
 def command(config: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """A command of Parhelion's on this configuration."""
     return subprocess.run(

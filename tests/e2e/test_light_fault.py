@@ -10,7 +10,7 @@ import pytest
 
 from engines.launch import start_llama
 from proxy.demo.proxy_process import ProxyProcess
-from tests.e2e.moment import command, consistent, look
+from tests.e2e.moment import command, consistent, counted_alike, look
 from tests.engine_fixtures import MODEL
 from tests.figures import Figure
 from tests.known_truth.real.arms import QUESTIONS, foretold, greedy
@@ -54,6 +54,7 @@ def test_another_chat_template_fails_when_it_is_foretold(smollm2_q4: Path, tmp_p
             late = look(proxy.admin, proxy.config, tmp_path)
             assert command(proxy.config, "export", str(tmp_path / "records.jsonl")).returncode == 0
     consistent(late)
+    assert counted_alike(late) > 10
     agreement.check_verdicts(late.report, tmp_path / "records.jsonl")
     agreement.check_headlines(late.file, tmp_path / "records.jsonl")
     verdict = late.verdicts()["template"]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from engines.launch import start_llama
-from tests.e2e.moment import Moment, consistent, look, sentences
+from tests.e2e.moment import Moment, consistent, counted_alike, look, sentences
 from tests.engine_fixtures import missing
 from tests.figures import Figure
 from tests.ledger import agreement
@@ -125,6 +125,7 @@ def test_the_control_is_quiet_and_the_candidate_is_judged_with_evidence(
 def test_the_verdict_follows_from_the_records_and_is_the_same_wherever_it_is_said(demo: Demo, figure: Figure) -> None:
     agreement.check_verdicts(demo.report, demo.records)
     consistent(demo.moment)
+    assert counted_alike(demo.moment) > 30
     (verdict,) = demo.moment.verdicts().values()
     assert verdict == next(one["verdict"] for one in demo.report["shadows"] if one["name"] == "f32")
     assert verdict["worst_case"] == verdict["state"]  # nothing is missing
