@@ -34,6 +34,8 @@ def replay(
     sample: float = 1.0,
     since: str | None = None,
     limit: int | None = None,
+    repeats: int | None = None,
+    mmd: Switch = False,
     out: Path | None = None,
     fresh: Switch = False,
     fail_fast_on_verdict: Switch = False,
@@ -85,6 +87,10 @@ def replay(
         Only requests recorded within this age: 30m, 24h, 7d.
     limit
         At most so many requests, the first in the order asked for.
+    repeats
+        Ask each request so many times, with another `seed` each where it has one (1; 5 with --mmd).
+    mmd
+        Ask the shadows for sampled requests, too, and test whether they draw as the primary does (maximum mean discrepancy within each prompt).
     out
         The store of this replay (SQLite); FILE.replay.db when left out.
     fresh
@@ -115,6 +121,8 @@ def replay(
         sample=sample,
         since=since,
         limit=limit,
+        repeats=(5 if mmd else 1) if repeats is None else repeats,
+        mmd=mmd,
         out=out,
         fresh=fresh,
         until_decided=fail_fast_on_verdict,

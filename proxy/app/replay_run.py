@@ -31,6 +31,7 @@ from proxy.ledger.render import render
 from proxy.ledger.store import Store
 from proxy.ledger.store_error import StoreError
 from proxy.replay.accounts import report
+from proxy.replay.draws import discrepancies, sentence
 from proxy.replay.line import TrafficError
 from proxy.replay.plan import Order, Wanted
 from proxy.replay.session import Choices, Session, opened, told
@@ -60,6 +61,8 @@ class Flags(Struct, frozen=True, kw_only=True):
     sample: float
     since: str | None
     limit: int | None
+    repeats: int
+    mmd: bool
     out: Path | None
     fresh: bool
     until_decided: bool
@@ -157,19 +160,24 @@ def _told(flags: Flags, session: Session) -> int:
         found = report(
             config,
             store,
-            received=len(session.traffic),
+            received=len(session.traffic) * flags.repeats,
             planned=course.planned,
             command=f"replay {flags.file.name}",
             now=time.time(),
             told=told(session),
         )
+        if flags.mmd:
+            found["replay"]["mmd"] = discrepancies(store.records())
         examples = worst_examples(config, store) if flags.html is not None else []
     if flags.json is not None:
         write_json(flags.json, found)
     if flags.html is not None:
         write_html_report(flags.html, config, found, examples)
     with suppress(SystemExit):  # rich's, where whoever reads has heard enough
-        render(found, Console())
+        console = Console()
+        render(found, console)
+        for name, tested in found["replay"].get("mmd", {}).items():
+            console.print(sentence(name, tested), markup=False, highlight=False)
     if course.settled < course.planned:
         sys.stderr.write(
             f"parhelion: {course.settled} of {course.planned} requests are replayed; the same command goes on with the rest\n"
@@ -189,6 +197,12 @@ def _sound(flags: Flags) -> None:
         ("--rate", flags.rate is None or flags.rate > 0, "give requests a second above 0"),
         ("--pace", flags.pace is None or flags.pace > 0, "give a factor above 0, such as 1.0"),
         ("--sample", 0 < flags.sample <= 1, "give a share above 0, at most 1"),
+        ("--repeats", 1 <= flags.repeats <= 1000, "give 1 to 1000"),
+        (
+            "--mmd",
+            not flags.mmd or (flags.mode != "forced" and not flags.recorded),
+            "needs `free` mode and a live primary",
+        ),
         ("--limit", flags.limit is None or flags.limit >= 1, "give at least 1"),
     ):
         if not right:
@@ -209,6 +223,8 @@ def _config(flags: Flags) -> Config:
     config = load(flags.config, os.environ, given)
     if not config.shadows:
         raise ConfigError("shadows: none is configured, so there is nothing to compare with; give --shadow URL")
+    if flags.mmd and config.records.content != "text":
+        raise ConfigError("--mmd: draws are compared as texts: set `records.content: text`")
     if flags.mode is not None:
         config = replace(config, shadows=tuple(replace(one, modes=(flags.mode,)) for one in config.shadows))
     return config
@@ -225,6 +241,8 @@ def _choices(flags: Flags) -> Choices:
         rate=flags.rate,
         speed=flags.pace,
         until_decided=flags.until_decided,
+        repeats=flags.repeats,
+        draws=flags.mmd,
     )
 
 

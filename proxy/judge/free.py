@@ -57,7 +57,7 @@ def ask_shadows(
         if arm.dialect is None:
             came(arm.name, {}, Refused("shadow_unready", shed=True))
             continue
-        body = _body(asked, primary, shadow, arm.dialect)
+        body = copy_for(asked, primary, shadow, arm.dialect)
         expected = 0
         if arm.guard.tokens_per_day is not None:
             expected = usage.completion(exchange.pieces)
@@ -66,7 +66,8 @@ def ask_shadows(
     return held
 
 
-def _body(asked: Asked, primary: Arm, shadow: ShadowArm, dialect: Dialect) -> Json:
+def copy_for(asked: Asked, primary: Arm, shadow: ShadowArm, dialect: Dialect) -> Json:
+    """Return a request as a shadow is asked it."""
     most = shadow.arm.most(shadow.top_logprobs)
     own = shadow.arm.defaults
     return shadow_body(asked, dialect, models=shadow.models, defaults=primary.defaults, top_logprobs=most, own=own)
@@ -82,7 +83,7 @@ def read_answers(
             case Got(body, answer):
                 dialect = shadow.arm.dialect
                 if body is None:
-                    body = {} if dialect is None else _body(asked, primary, shadow, dialect)
+                    body = {} if dialect is None else copy_for(asked, primary, shadow, dialect)
                 replies[shadow.arm.name] = shadow.arm.read(asked.endpoint, body, answer, known)
             case Refused() as refused:
                 replies[shadow.arm.name] = refused
@@ -99,7 +100,7 @@ async def with_twin(case: Case, primary: Arm, shadows: Sequence[ShadowArm], repl
     arm, asked = control.arm, case.asked
     if arm.dialect is None:
         return replies
-    body = _body(asked, primary, control, arm.dialect)
+    body = copy_for(asked, primary, control, arm.dialect)
     expected = case.primary.completion_tokens or 0
     return {**replies, arm.name: await arm.ask(asked.endpoint, asked.path, body, case.exchange.id, expected=expected)}
 
@@ -157,7 +158,7 @@ def again(case: Case, primary: Arm) -> Call | None:
 
 def _call(case: Case, primary: Arm, shadow: ShadowArm) -> Call:
     dialect = shadow.arm.dialect
-    return Call(case.asked.path, None if dialect is None else _body(case.asked, primary, shadow, dialect))
+    return Call(case.asked.path, None if dialect is None else copy_for(case.asked, primary, shadow, dialect))
 
 
 def _sampled(case: Case, shadow: ShadowArm, primary: Arm) -> Outcome:

@@ -28,6 +28,7 @@ from proxy.judge.settle import Policy
 from proxy.judge.trials import Trials
 from proxy.ledger.record import Settlement, Timing
 from proxy.replay.asking import INCARNATION, Ask, unanswered
+from proxy.replay.draws import drawn
 from proxy.replay.line import Line
 from proxy.replay.pace import Pace
 from proxy.replay.progress import exchange_id
@@ -58,7 +59,7 @@ class Replay:
     """What is replayed, with what.
 
     ``lines``: the plan's request at a place; ``began``: stands for the time of lines that say none; ``load``: how many requests are kept under way, which is what records say of it (how
-    many there were at one moment differs from run to run); ``memory``: what was known after each finished block, see ``progress``; ``timed``: whether the primary's replies came just now.
+    many there were at one moment differs from run to run); ``memory``: what was known after each finished block, see ``progress``; ``timed``: whether the primary's replies came just now; ``draws``: see ``draws``.
     """
 
     config: Config
@@ -73,6 +74,7 @@ class Replay:
     load: int = 1
     memory: dict[int, bytes] = field(default_factory=dict)
     timed: bool = True
+    draws: bool = False
     decided: Callable[[], bool] = bool
     pauses: Sequence[float] = PAUSES
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -156,6 +158,8 @@ class Replay:
             done = mirrored if isinstance(mirrored, Done) else await desk.judge(mirrored)
             failed = self._failed(exchange, mirrored, done, faults)
             pause = next(pauses, None)
+            if not failed and self.draws:
+                done = await drawn(done, self.engines.primary, self.engines.shadows, id_)
             if not failed or pause is None or failed == _SPENT or self._stop.is_set():
                 return exchange, done, failed
             self.course.retried += 1

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from engines.registry import dialect
 from engines.unasked import unasked
 from proxy.compare.verdict import State, judge
-from proxy.config import Config, Records
+from proxy.config import Config
 from proxy.judge.engines import Engines
 from proxy.judge.ledger import Ledger
 from proxy.judge.spec import PRIMARY
@@ -48,7 +48,8 @@ class Choices(Struct, frozen=True):
     """How to replay.
 
     ``since``: an age in seconds; ``recorded``: the file's replies stand for the primary's; ``model``: in place of each request's; ``rate`` in requests a second;
-    ``speed``: recorded gaps, so many times as fast; ``ready``: seconds in which the engines must have answered; ``pauses``: see ``runner``.
+    ``speed``: recorded gaps, so many times as fast; ``repeats``: how often each request is asked;
+    ``draws``: ask shadows for sampled ones, too; ``ready``: seconds in which the engines must have answered; ``pauses``: see ``runner``.
     """
 
     wanted: Wanted = Wanted()
@@ -59,6 +60,8 @@ class Choices(Struct, frozen=True):
     rate: float | None = None
     speed: float | None = None
     until_decided: bool = False
+    repeats: int = 1
+    draws: bool = False
     ready: float = _READY
     pauses: tuple[float, ...] = PAUSES
 
@@ -112,6 +115,7 @@ class Session:
                 self.choices.concurrency,
                 memory,
                 timed=not self.choices.recorded,
+                draws=self.choices.draws,
                 pauses=self.choices.pauses,
                 decided=lambda: self.choices.until_decided and decided(config, ledger.store),
             )
@@ -140,9 +144,11 @@ class Session:
 
     def _line(self, position: int) -> Line:
         line = self.traffic.read(self._plan[position])
-        if self.choices.model is None:
-            return line
-        return replace(line, body=orjson.dumps(orjson.loads(line.body) | {"model": self.choices.model}))
+        said = orjson.loads(line.body)
+        more: dict[str, Any] = {} if self.choices.model is None else {"model": self.choices.model}
+        if (again := position % self.choices.repeats) and isinstance(said.get("seed"), int):
+            more["seed"] = said["seed"] + again
+        return replace(line, body=orjson.dumps(said | more)) if more else line
 
     def _pace(self) -> Pace:
         limit = self.config.limits.requests_per_second
@@ -153,7 +159,9 @@ class Session:
 
 
 def _planned(traffic: Traffic, choices: Choices, since: float | None) -> list[int]:
-    return plan(traffic, replace(choices.wanted, since=since, answered=choices.recorded))
+    """The plan with each request as often as it is to be asked."""
+    once = plan(traffic, replace(choices.wanted, since=since, answered=choices.recorded))
+    return [index for index in once for _ in range(choices.repeats)]
 
 
 @contextmanager
@@ -172,6 +180,8 @@ def opened(config: Config, traffic: Traffic, choices: Choices, out: Path, *, fre
             "limit": choices.wanted.limit,
             "recorded": choices.recorded,
             "model": choices.model,
+            "repeats": choices.repeats,
+            "draws": choices.draws,
         }
         now = progress.identity(config, traffic.digest, said)
         with Store.open(f"sqlite:///{out}") as store:
@@ -213,7 +223,7 @@ def private(config: Config, choices: Choices, out: Path, digest: str) -> Config:
     ages = 100 * 365 * 86400.0
     return replace(
         config,
-        records=Records(f"sqlite:///{out}", config.records.content, ages, 1 << 50),
+        records=replace(config.records, url=f"sqlite:///{out}", keep=ages, max_bytes=1 << 50),
         spool=None,
         sampling=replace(config.sampling, rate=1.0, rules=(), salt=config.sampling.salt or digest),
         limits=replace(
@@ -260,6 +270,7 @@ def told(session: Session) -> dict[str, Any]:
     return {
         "file": session.traffic.name,
         "requests": len(session.traffic),
+        "repeats": session.choices.repeats,
         "planned": course.planned,
         "replayed": course.settled,
         "repeated_lines": session.traffic.repeated,

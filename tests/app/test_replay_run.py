@@ -185,6 +185,8 @@ def test_choices_are_kept_to_and_another_replay_is_refused(flags: list[str], tmp
         (["--pace", "0"], "--pace"),
         (["--rate", "0"], "--rate"),
         (["--limit", "0"], "--limit"),
+        (["--repeats", "0"], "--repeats"),
+        (["--mmd", "--mode", "forced"], "--mmd: needs `free` mode"),
         (["--since", "long"], "--since"),
         (["--since", "1h"], "says no time, which --since needs"),
         (["--pace", "1"], "says no time, which --order time needs"),
