@@ -81,7 +81,10 @@ def test_a_recorded_reply(response: Any, reply: Replied | None) -> None:
         (b"{", "not JSON"),
         (b"[]", "not a JSON object"),
         (text({"model": "m"}), "neither messages nor prompt"),
-        (text({"prompt_ids": [1], "response_ids": [2], "rollout_logprobs": [-1.0]}), "a rollout of reinforcement learning"),
+        (
+            text({"prompt_ids": [1], "response_ids": [2], "rollout_logprobs": [-1.0]}),
+            "a rollout of reinforcement learning",
+        ),
         (text({"input": "a"}), "/v1/embeddings and /v1/responses both have"),
         (text({"url": "http://elsewhere.invalid/v1/chat/completions", "body": CHAT}), "names a host"),
         (text({"url": "//elsewhere.invalid/v1/chat/completions", "body": CHAT}), "names a host"),

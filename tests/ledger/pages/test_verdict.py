@@ -7,9 +7,10 @@ import urllib.request
 
 import pytest
 from msgspec.structs import replace
-from proxy.ledger.recent_child import make
 
 from proxy.config import Shadow
+from proxy.ledger import aside_child
+from proxy.ledger.aside import Order
 from proxy.ledger.pages.frame import environment
 from proxy.ledger.pages.verdict import facts, read, view
 from tests.ledger.filled import CANDIDATE, CONTROL, HARM, NOW, configuration
@@ -19,7 +20,7 @@ from tests.ledger.page_numbers import Numbers
 @pytest.fixture(scope="module")
 def recent(filled):
     """The report over the newest records."""
-    return make(filled.config, NOW)
+    return aside_child.recent(Order(filled.config, "report", NOW, newest=True))
 
 
 def page(values) -> Numbers:
