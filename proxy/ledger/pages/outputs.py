@@ -66,6 +66,8 @@ def _row(choice: Choice, row: Row, record: str, begin: int) -> dict[str, Any]:
         "end": row.start + max(len(row.primary), len(row.shadow)) - 1,
         "primary": _cells(choice, "primary", row, record, begin),
         "shadow": _cells(choice, "shadow", row, record, begin),
+        "primary_end": _end(choice, "primary", row),
+        "shadow_end": _end(choice, "shadow", row),
     }
 
 
@@ -79,11 +81,16 @@ def _cells(choice: Choice, arm: str, row: Row, record: str, begin: int) -> Marku
             made.append(_CHANNEL.format(one.channel.value))
         channel = one.channel
         made.append(token_link(one, arm, link(choice, record, begin, one.index)))
-    reason = choice.compared.finish_reasons[0 if arm == "primary" else 1]
-    whole = side is not None and not side.cut
-    if whole and reason is not None and cells and cells[-1].index + 1 == choice.length(arm):
-        made.append(_END.format(marked(reason, MOST)))
     return Markup("").join(made)
+
+
+def _end(choice: Choice, arm: str, row: Row) -> Markup:
+    """Return how a reply ended, behind its last token; nothing elsewhere."""
+    cells, side = getattr(row, arm), choice.side(arm)
+    reason = choice.compared.finish_reasons[0 if arm == "primary" else 1]
+    if side is None or side.cut or reason is None or not cells or cells[-1].index + 1 != choice.length(arm):
+        return Markup("")
+    return _END.format(marked(reason, MOST))
 
 
 def token_link(one: Cell, arm: str, address: str) -> Markup:

@@ -215,6 +215,16 @@ def test_the_panel_follows_pointer_and_keys(browse, site, filled):
         assert "near tie" in await page.evaluate("document.activeElement.getAttribute('aria-label')")
         await heading(page, "near tie")
         await page.click("#t5")
+        await heading(page, "Token 5")
+        await page.hover("#t6")
+        await page.hover("#t0")
+        await page.wait_for_timeout(300)
+        await heading(page, "Token 5")  # a click keeps it
+        await page.keyboard.press("Escape")
+        await page.hover("#t6")
+        await heading(page, "Token 6")
+        assert (await page.inner_text("#said")).startswith("Token 6. ")
+        await page.click("#t5")
         assert "token=5" in page.url
         await page.reload()
         assert (await page.inner_text("#panel h3")).strip() == "Token 5"

@@ -18,7 +18,7 @@ from proxy.ledger.pages.token_text import LONGEST, marked
 from proxy.ledger.pages.visible import visible
 from proxy.ledger.record import Content, Record, Settlement
 from proxy.ledger.store import Store
-from tests.browser import fits
+from tests.browser import accessible, fits
 from tests.ledger.filled import NOW, configuration, free, record
 
 LIMIT = 600_000  # bytes of any page
@@ -152,6 +152,8 @@ def test_nothing_runs_and_nothing_leaves_its_element(browse, port, phone):
         for path in ("/divergences", "/known", *(f"/divergences/{name}0" for name in NAMES)):
             await page.goto(port + path)
             await fits(page)
+            if not phone and path.endswith(("wide0", "flood0", "megabyte0", "/known")):
+                await accessible(page)
             assert (
                 await page.locator(
                     "main :is(script, img, iframe, base, meta, [onerror], [onload], [onmouseover], [srcdoc])"

@@ -23,6 +23,9 @@
   const kept = new Map();
   let wanted = null;
   let timer = 0;
+  let pinned = false;
+  const said = document.getElementById("said");
+  for (const hint of document.querySelectorAll(".keys")) hint.hidden = false;
 
   const fetched = (address) => {
     if (!kept.has(address)) {
@@ -46,13 +49,15 @@
       const panel = new DOMParser().parseFromString(text, "text/html").getElementById("panel");
       if (!panel) return;
       beside.replaceChildren(document.adoptNode(panel));
+      const words = [panel.querySelector("h3"), ...panel.querySelectorAll(".side > p:first-of-type")];
+      said.textContent = words.map((one) => one.textContent.replace(/\s+/g, " ").trim()).join(". ");
       for (const one of tokens) one.classList.toggle("chosen", one.dataset.token === link.dataset.token);
     } catch { wanted = null; /* the link is there still */ }
   };
   const soon = (link) => { clearTimeout(timer); timer = setTimeout(() => show(link), 60); };
   const token = (event) => event.target.closest && event.target.closest("a.t");
 
-  strands.addEventListener("pointerover", (event) => { if (event.pointerType === "mouse" && token(event)) soon(token(event)); });
+  strands.addEventListener("pointerover", (event) => { if (event.pointerType === "mouse" && !pinned && token(event)) soon(token(event)); });
   strands.addEventListener("focusin", (event) => {
     const link = token(event);
     if (!link) return;
@@ -64,10 +69,12 @@
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
     event.preventDefault();
     history.replaceState(null, "", link.getAttribute("href").split("#")[0] + location.hash);
+    pinned = true;
     link.focus();
     show(link);
     if (matchMedia("(max-width: 64rem)").matches) beside.scrollIntoView({ block: "nearest" });
   });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") pinned = false; });
   // One stop for Tab; the arrows go from token to token, up and down to the other arm.
   const start = strands.querySelector("a.t.differs") || tokens[0];
   for (const one of tokens) one.tabIndex = one === start ? 0 : -1;
