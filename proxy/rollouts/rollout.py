@@ -109,7 +109,10 @@ def make(
         _refuse_positive(qs, taken, "trainer logprobs")
     if taken is not None and not any(taken):
         raise Unusable("nothing_unmasked", "the mask leaves no token")
-    return Rollout(ids, ps, qs, _listed(prompt_ids, "prompt ids", "not_numbers"), taken, name, unfiltered)
+    prompt = _listed(prompt_ids, "prompt ids", "not_numbers")
+    if not all(type(one) is int for one in prompt):
+        raise Unusable("not_numbers", "prompt ids: not all are whole numbers")
+    return Rollout(ids, ps, qs, prompt, taken, name, unfiltered)
 
 
 def values(rollout: Rollout) -> Values:
@@ -160,9 +163,15 @@ def _listed(found: Any, what: str, absent: str) -> list[Any]:
 
 
 def _logprobs(found: list[Any], what: str) -> list[float | None]:
-    for one in set(map(type, found)) - {float, int, type(None)}:
+    kinds = set(map(type, found))
+    for one in kinds - {float, int, type(None)}:
         raise Unusable("not_numbers", f"{what}: a {one.__name__} among the numbers")
-    return found
+    if int not in kinds:
+        return found
+    try:
+        return [None if one is None else float(one) for one in found]
+    except OverflowError:
+        raise Unusable("not_numbers", f"{what}: a number too large for any logprob") from None
 
 
 def _mask(mask: Any, ids: Sequence[int]) -> list[bool] | None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from proxy.rollouts.rollout import Rollout, Unusable
-from proxy.rollouts.spelling import looks_like, rollouts_of
+from proxy.rollouts.measured import Settings
+from proxy.rollouts.rollout import REASONS, Rollout, Unusable
+from proxy.rollouts.spelling import LENGTH, MASK, PROMPT, RESPONSE, ROLLOUT, TRAINER, WHOLE, looks_like, rollouts_of
+from proxy.rollouts.tally import Tally
 
 IDS, PS, QS = [7, 8, 9], [-0.1, -0.2, -0.3], [-0.1, -0.25, -0.3]
 LINES: dict[str, dict[str, Any]] = {
@@ -84,3 +88,41 @@ def test_other_lines_do_not_look_like_rollouts() -> None:
     assert not looks_like({"messages": [{"role": "user", "content": "hi"}]})
     assert not looks_like({"custom_id": "1", "body": {"prompt": "x"}})
     assert not looks_like([1])
+
+
+SCALARS = st.none() | st.booleans() | st.integers(-200, 10**400) | st.floats() | st.text(max_size=3)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    max_leaves=8,
+)
+LISTS = st.lists(st.floats(-20, 0.1) | st.integers(-3, 5) | st.none() | st.just(float("-inf")), max_size=4)
+FIELDS = st.sampled_from(
+    [
+        *PROMPT,
+        *RESPONSE,
+        *WHOLE,
+        *LENGTH,
+        *ROLLOUT,
+        *TRAINER,
+        *MASK,
+        "attention_mask",
+        "temperature",
+        "uid",
+        "sampling_params",
+    ]
+)
+
+
+@given(st.dictionaries(FIELDS, VALUES | LISTS, max_size=8) | VALUES)
+def test_any_line_is_a_rollout_or_says_why_it_is_none(line: Any) -> None:
+    looks_like(line)
+    tally = Tally(Settings())
+    for found in rollouts_of(line, "line 1"):
+        if isinstance(found, Unusable):
+            assert found.reason in REASONS
+        else:
+            tally.add(found)
+    measured = tally.measured()
+    assert set(measured.unusable) <= set(REASONS)
+    measured.to_dict()
