@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections import OrderedDict, deque
+from ipaddress import IPv6Address, IPv6Network, ip_address
 
 #: A working day: the same as GitLab's and Grafana's shorter limits of an idle session; a sign-in is one paste of the token.
 LIFETIME = 8 * 3600.0
@@ -53,21 +54,32 @@ class Sessions:
 
 
 class Tries:
-    """Wrong tries by address, of the last ``WINDOW`` seconds."""
+    """Wrong tries by address, of the last ``WINDOW`` seconds; IPv6 by network, for one machine has all addresses of a /64 (RFC 6177)."""
 
     def __init__(self) -> None:
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
 
     def wait(self, address: str, now: float) -> float:
         """Seconds until a try from there is looked at again; 0: now."""
-        wrong = self._wrong.get(address)
+        wrong = self._wrong.get(_neighbours(address))
         if wrong is None or len(wrong) < MOST_TRIES:
             return 0.0
         return max(0.0, wrong[0] + WINDOW - now)
 
     def wrong(self, address: str, now: float) -> None:
         """Note a wrong try."""
-        self._wrong.setdefault(address, deque(maxlen=MOST_TRIES)).append(now)
-        self._wrong.move_to_end(address)
+        key = _neighbours(address)
+        self._wrong.setdefault(key, deque(maxlen=MOST_TRIES)).append(now)
+        self._wrong.move_to_end(key)
         while len(self._wrong) > _REMEMBERED:
             self._wrong.popitem(last=False)
+
+
+def _neighbours(address: str) -> str:
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
+        return str(IPv6Network((int(found) >> 64 << 64, 64)))
+    return address

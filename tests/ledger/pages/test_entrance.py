@@ -281,6 +281,21 @@ def test_a_form_that_cannot_be_read_is_refused(replica, content_type, body):
     talk(replica, steps)
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:2", True), ("2001:db8::1", "2001:db8:0:1::1", False), ("10.0.0.1", "10.0.0.2", False),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.2", False), ("fe80::1%eth0", "fe80::2%eth0", True), ("", "nonsense", False),
+    ],
+)  # fmt: skip
+def test_one_machine_has_one_count(one, other, same):
+    tries = Tries()
+    for _ in range(MOST_TRIES):
+        tries.wrong(one, 0.0)
+    assert tries.wait(one, 1.0) == WINDOW - 1
+    assert bool(tries.wait(other, 1.0)) is same
+
+
 def test_what_is_remembered_is_bounded():
     tries, sessions = Tries(), Sessions()
     for number in range(10_000):

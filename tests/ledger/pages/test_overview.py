@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from playwright.async_api import expect
 
 from proxy.config import Config, Records, Shadow
 from proxy.counters import Counters, Slot
@@ -147,6 +148,36 @@ def test_a_change_that_only_probes_show_is_a_sentence():
     assert one["tone"] == "warn"
     (less,) = happenings.view([Event(1.0, "probe_changed", {"arm": "primary"})])
     assert less["said"] == "primary answers its near-tie probes otherwise than before"
+
+
+def test_live_brings_what_is_new_and_leaves_alone_who_is_at_work(browse, admin_port, tmp_path):
+    config = bare(tmp_path, Shadow("candidate", "http://c"))
+    counters = Counters.create(Path(config.state) / "counters" / "i.bin")
+
+    async def look(page):
+        await page.clock.install()
+        await page.goto(address)
+        answered = page.locator("#q-primary ~ dl dd").first
+        assert await answered.inner_text() == "0"
+        counters.finished(0, 200, 0.1)
+        await page.clock.run_for(11_000)
+        assert await answered.inner_text() == "0"  # nobody has asked for it
+        await page.click("#live")
+        await expect(answered).to_have_text("1")
+        assert await page.get_attribute("#live", "aria-pressed") == "true"
+        await page.evaluate("document.getElementById('main').focus()")
+        counters.finished(0, 200, 0.1)
+        await page.clock.run_for(11_000)
+        assert await answered.inner_text() == "1"
+        await page.evaluate("document.activeElement.blur()")
+        await page.clock.run_for(6_000)
+        await expect(answered).to_have_text("2")
+
+    try:
+        with admin_port(config, clock=lambda: NOW) as address:
+            browse(look)
+    finally:
+        counters.close()
 
 
 def bare(folder: Path, *shadows: Shadow) -> Config:
