@@ -82,7 +82,9 @@ class Choice(Struct, frozen=True):
         """How many tokens of an arm can be shown."""
         side = self.side(arm)
         if side is not None and len(side):
-            return len(side)
+            first = self.compared.first
+            ended = first is not None and first.index == len(side) and not side.cut
+            return len(side) + ended  # the place where it had nothing more to say is shown, too
         known = (
             max(self.compared.positions or (self.compared.compared - 1,), default=-1) + 1 if self.compared.ids else 0
         )
@@ -125,9 +127,9 @@ def cell(choice: Choice, arm: str, index: int) -> Cell:
 
 def _own(choice: Choice, arm: str, index: int, flip: Flip | None) -> TokenRef:
     """Find a token where it is kept: at a difference the record itself has it."""
-    if flip is not None and (choice.mode is Mode.FORCED or choice.side(arm) is None):
-        return flip.primary if arm == "primary" else flip.shadow
     side = choice.side(arm)
+    if flip is not None and (choice.mode is Mode.FORCED or side is None or index >= len(side)):
+        return flip.primary if arm == "primary" else flip.shadow
     if side is not None and index < len(side):
         ids, texts = side.ids, side.texts
         return TokenRef(

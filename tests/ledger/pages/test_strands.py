@@ -7,10 +7,12 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proxy.compare.comparison import ChoiceComparison, Flip, FlipClass, Mode, TokenRef
 from proxy.compare.token_stream import Alternative, Channel
 from proxy.ledger.detail import ChoiceDetail, Listed, Partial, Run, Side
+from proxy.ledger.pages.outputs import shown
 from proxy.ledger.pages.panel import panel
 from proxy.ledger.pages.strands import CHARACTERS, MOST, ROW, WINDOW, Choice, cell, error, rows, start
 from proxy.ledger.pages.strip import height, strip
@@ -75,6 +77,25 @@ def test_what_follows_the_first_difference_is_another_text():
     assert made.at == 2
 
 
+def test_an_arm_that_said_nothing_more_is_marked_there():
+    ended = Flip(2, TokenRef(3, "c", -0.1), TokenRef(), FlipClass.GENUINE)
+    made = Choice(
+        Mode.FREE, free(first=ended, finish_reasons=("stop", "length")), ChoiceDetail(0, side("abcd"), side("ab"))
+    )
+    [row] = rows(made, 0)
+    assert [(one.index, one.id, one.text, one.kind) for one in row.shadow] == [
+        (0, 1, "a", ""),
+        (1, 2, "b", ""),
+        (2, None, None, "genuine"),
+    ]
+    drawn = shown(made, 0, "r1")["rows"][0]
+    assert 'aria-label="ended: token 2, genuine"' in drawn["shadow"]
+    assert drawn["shadow_end"] == '<span class="ended">end: length</span>'
+    assert 'id="t3"' in drawn["primary"]
+    cut = Choice(Mode.FREE, free(first=ended), ChoiceDetail(0, side("abcd"), replace(side("ab"), total=9)))
+    assert cut.length("shadow") == 2
+
+
 def test_a_record_alone_shows_ids_and_the_texts_at_the_difference():
     made = Choice(Mode.FREE, free())
     [row] = rows(made, 0)
@@ -125,9 +146,9 @@ def test_the_panel_has_both_lists():
         0, side("abcd", listed=(Listed(2, TOP),), partial=(Partial(2, b"\xf0"),)), side("abz", ids=(1, 2, 9))
     )
     made = Choice(Mode.FREE, free(), kept)
-    shown = panel(made, 2)
-    assert shown is not None
-    primary, shadow = shown["arms"]
+    place = panel(made, 2)
+    assert place is not None
+    primary, shadow = place["arms"]
     assert [(one["rank"], one["picked"], one["other"]) for one in primary["alternatives"]] == [
         (1, True, False),
         (2, False, True),
@@ -136,7 +157,7 @@ def test_the_panel_has_both_lists():
     assert primary["cell"].data == b"\xf0"
     assert primary["probability"] == pytest.approx(math.exp(-0.1))
     assert shadow["logprob"] == -0.2
-    assert (shown["gap"], shown["shadow_gap"], shown["kl"], shown["rank"]) == (2.3, None, None, 2)
+    assert (place["gap"], place["shadow_gap"], place["kl"], place["rank"]) == (2.3, None, None, 2)
     after = panel(made, 3)
     assert after is not None
     assert after["apart"]
