@@ -49,25 +49,36 @@ class Probing:
             metrics,
         )
         self._known: dict[str, Baseline] = {}
+        self._said = ""
 
     async def run(self) -> None:
-        """Look for ever; return at once when there is nothing to ask."""
-        try:
-            probes = load(Path(self.settings.file))
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except (BadProbes, OSError) as error:
-            logs.say(logger, logging.ERROR, "probes_unusable", error=str(error))
-            return
+        """Look for ever, at the probes that the file holds by then: it may be written, or mined anew, while we serve."""
         for name in self.arms:
             self.metrics.probe_changed(name, 0)
         while True:
             started = time.monotonic()
-            for arm, models in self.arms.values():
-                await self._look_safely(arm, Subject(_limited(arm), arm.dialect, models.get(probes.model, probes.model)) if arm.dialect else None, probes)  # fmt: skip
+            probes = self._probes()
+            for arm, models in self.arms.values() if probes is not None else ():
+                if arm.dialect is not None and probes is not None:
+                    model = models.get(probes.model, probes.model)
+                    await self._look_safely(arm, Subject(_limited(arm), arm.dialect, model), probes)
             await asyncio.sleep(max(1.0, self.settings.every - (time.monotonic() - started)))
 
-    async def _look_safely(self, arm: Arm, subject: Subject | None, probes: ProbeSet) -> None:
-        if subject is None or not arm.footprint:
+    def _probes(self) -> ProbeSet | None:
+        """The file's probes; None when it cannot be used, which is said once."""
+        try:
+            probes = load(Path(self.settings.file))
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except (BadProbes, OSError) as error:
+            if str(error) != self._said:
+                logs.say(logger, logging.ERROR, "probes_unusable", error=str(error))
+            self._said = str(error)
+            return None
+        self._said = ""
+        return probes
+
+    async def _look_safely(self, arm: Arm, subject: Subject, probes: ProbeSet) -> None:
+        if not arm.footprint:
             return
         try:
             await self._look(arm, subject, probes)

@@ -175,9 +175,24 @@ def test_the_days_budget_pays_for_it(tmp_path: Path) -> None:
     on_the_bench(tmp_path, work)
 
 
-def test_a_file_that_cannot_be_used_ends_it_and_nothing_else(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_used_is_said_once_and_taken_up_when_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(probing.logs, "say", lambda *given, **_: said.append(given[2]))
+
     async def work(bench: Bench) -> None:
-        bench.probing.settings = msgspec.structs.replace(bench.probing.settings, file=str(tmp_path / "none.json"))
-        await asyncio.wait_for(bench.probing.run(), 5.0)
+        mined = tmp_path / "later.json"
+        bench.probing.settings = msgspec.structs.replace(bench.probing.settings, file=str(mined), every=0.01)
+        running = asyncio.ensure_future(bench.probing.run())
+        try:
+            await asyncio.sleep(1.5)  # looks are a second apart at least
+            assert said == ["probes_unusable"]
+            save(mined, bench.probes)
+            async with asyncio.timeout(20):
+                while not (tmp_path / "probes" / "primary.json").exists():  # noqa: ASYNC110 - a file has no event
+                    await asyncio.sleep(0.05)
+        finally:
+            running.cancel()
 
     on_the_bench(tmp_path, work)
