@@ -12,15 +12,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from math import exp, expm1, fsum
-from operator import mul
+from operator import mul, sub
 
 from msgspec import Struct, field
 
-from proxy.compare.bins import bins_of, fixed
+from proxy.compare.bins import UNIT, binned, fixed
 from proxy.compare.comparison import Comparison, FlipClass, Mode
 from proxy.compare.distance import LARGEST_EXPONENT, RELATIVE_FLOOR
 from proxy.compare.summary import flip_positions, value_pairs
 
+_UNITS = float(UNIT)
+_PLAIN = 100.0  # nats; exp of less times ``UNIT`` is a float by far
 #: The shares of abs(d) above these are headline numbers; nats.
 TAILS = (0.01, 0.1, 1.0, 5.0)
 
@@ -43,12 +45,21 @@ class Addends(Struct):
             self.bins.setdefault(name, array("H")).extend(values)
 
 
-def by_conversation(comparisons: Iterable[Comparison], conversations: Iterable[str]) -> dict[str, Addends]:
-    """Return the addends of each conversation of which something was compared."""
+#: What comparisons add, by their ``id``: each is held here, so that no other object has it.
+Made = dict[int, tuple[Comparison, Addends]]
+
+
+def by_conversation(
+    comparisons: Iterable[Comparison], conversations: Iterable[str], made: Made | None = None
+) -> dict[str, Addends]:
+    """Return the addends of each conversation of which something was compared. ``made``: those known already, which it adds to."""
     found: dict[str, Addends] = {}
+    made = {} if made is None else made
     for one, conversation in zip(comparisons, conversations, strict=True):
         if one.incomparable is None and one.choices:
-            found.setdefault(conversation, Addends()).add(of(one))
+            if (known := made.get(id(one))) is None:
+                known = made[id(one)] = (one, of(one))
+            found.setdefault(conversation, Addends()).add(known[1])
     return found
 
 
@@ -69,7 +80,7 @@ def of(comparison: Comparison) -> Addends:
             _free(made.sums, comparison)
         case Mode.FORCED:
             _forced(made.sums, comparison)
-    pairs = list(value_pairs(comparison))
+    pairs = value_pairs(comparison)
     if pairs:
         _values(made, pairs, is_kl=comparison.k3_is_kl)
     _lists(made, comparison)
@@ -110,11 +121,13 @@ def _forced(sums: Counter[str], comparison: Comparison) -> None:
 
 def _values(made: Addends, pairs: Sequence[tuple[float, float]], *, is_kl: bool) -> None:
     ps, qs = zip(*pairs, strict=True)
-    differences = [q - p for p, q in pairs]
+    differences = list(map(sub, qs, ps))
     errors = list(map(abs, differences))
     ordered = sorted(errors)
     relative = [error / abs(p) for error, p in zip(errors, ps, strict=True) if abs(p) >= RELATIVE_FLOOR]
-    probabilities = [abs(exp(min(0.0, q)) - exp(min(0.0, p))) for p, q in pairs]
+    plain = max(ps) <= 0.0 and max(qs) <= 0.0
+    theirs, ours = (qs, ps) if plain else ([min(0.0, q) for q in qs], [min(0.0, p) for p in ps])
+    probabilities = list(map(abs, map(sub, map(exp, theirs), map(exp, ours))))
     sums = made.sums
     sums["values"], sums["left_out"] = len(pairs), len(pairs) - len(relative)
     sums["kl_values"] = len(pairs) if is_kl else 0
@@ -131,10 +144,13 @@ def _values(made: Addends, pairs: Sequence[tuple[float, float]], *, is_kl: bool)
         ("pq", list(map(mul, ps, qs))),
     ):
         sums[name] = fixed(fsum(values))
-    sums["k3"] = sum(fixed(expm1(min(d, LARGEST_EXPONENT)) - d) for d in differences)  # as floats these may overflow
+    if max(errors) < _PLAIN:
+        sums["k3"] = sum(map(int, map(_UNITS.__mul__, map(sub, map(expm1, differences), differences))))
+    else:  # as floats these may overflow
+        sums["k3"] = sum(fixed(expm1(min(d, LARGEST_EXPONENT)) - d) for d in differences)
     sums["relative_values"] = len(relative)
-    made.bins["error"] = array("H", bins_of(errors))
-    made.bins["relative"] = array("H", bins_of(relative))
+    made.bins["error"] = binned(errors)
+    made.bins["relative"] = binned(relative)
 
 
 def _lists(made: Addends, comparison: Comparison) -> None:
@@ -146,8 +162,8 @@ def _lists(made: Addends, comparison: Comparison) -> None:
         values = [one for one in column if one is not None]
         if values:
             made.sums[f"{name}_lists"], made.sums[name] = len(values), fixed(fsum(values))
-            made.bins[name] = array("H", bins_of(values))
+            made.bins[name] = binned(values)
     ranks = [one for choice in choices for one in choice.ranks if one is not None]
     if ranks:
         made.sums["ranks"], made.sums["below_first"] = len(ranks), len(ranks) - ranks.count(1)
-        made.bins["rank"] = array("H", bins_of(ranks))
+        made.bins["rank"] = binned(ranks)

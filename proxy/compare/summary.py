@@ -9,9 +9,9 @@ choice.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from math import fsum
-from typing import Any
+from typing import Any, cast
 
 from proxy.compare import distance
 from proxy.compare.comparison import ChoiceComparison, Comparison, FlipClass, Mode, Pick
@@ -126,13 +126,18 @@ def summarise_latency(
     }
 
 
-def value_pairs(comparison: Comparison) -> Iterator[tuple[float, float]]:
-    """Yield (log p, log q) of the primary's token at every position where both are known and may be set against each other."""
+def value_pairs(comparison: Comparison) -> list[tuple[float, float]]:
+    """Return (log p, log q) of the primary's token at every position where both are known and may be set against each other."""
+    pairs: list[tuple[float, float]] = []
     if comparison.incomparable is None and comparison.values_incomparable is None:
         for choice in comparison.choices:
-            for p, q in zip(choice.primary_logprobs, choice.shadow_logprobs, strict=True):
-                if p is not None and q is not None:
-                    yield p, q
+            ours, theirs = choice.primary_logprobs, choice.shadow_logprobs
+            each = zip(ours, theirs, strict=True)
+            if None in ours or None in theirs:
+                pairs += [(p, q) for p, q in each if p is not None and q is not None]
+            else:  # nearly always, and what is done for every position counts
+                pairs += cast("Iterable[tuple[float, float]]", each)
+    return pairs
 
 
 def flip_positions(comparison: Comparison) -> int:
@@ -182,31 +187,23 @@ def _expected(made: Sequence[Comparison]) -> Summary:
 
 def _values(made: Sequence[Comparison]) -> Summary:
     """Summarise what is measured in both modes. ``values_left_out``: compared tokens of which an arm gave no value."""
-    errors: list[float] = []
-    relative: list[float] = []
-    probability: list[float] = []
-    left_out = 0
-    for p, q in (pair for one in made for pair in value_pairs(one)):
-        errors.append(abs(q - p))
-        probability.append(distance.probability_error(p, q))
-        ratio = distance.relative_error(p, q)
-        if ratio is None:
-            left_out += 1
-        else:
-            relative.append(ratio)
+    pairs = [pair for one in made for pair in value_pairs(one)]
+    errors = [abs(q - p) for p, q in pairs]
+    relative = [one for one in distance.relative_errors(pairs) if one is not None]
     if not errors:
         return {}
     compared = sum(choice.compared for one in made for choice in one.choices)
     return {
         "logprob_error_nats": distribution(errors),
-        "relative_error": distribution(relative) | {"left_out": left_out},
-        "probability_error": distribution(probability),
+        "relative_error": distribution(relative) | {"left_out": len(errors) - len(relative)},
+        "probability_error": distribution(distance.probability_errors(pairs)),
         "values_left_out": compared - len(errors),
     }
 
 
 def _divergence_estimates(made: Sequence[Comparison]) -> Summary:
-    pairs = [(pair, one.k3_is_kl) for one in made for pair in value_pairs(one)]
+    found = [(value_pairs(one), one.k3_is_kl) for one in made]
+    pairs = [pair for own, _ in found for pair in own]
     summary: Summary = {}
     bounds = [bound for one in made for choice in one.choices for bound in choice.kl_lower_bounds if bound is not None]
     if bounds:
@@ -215,12 +212,12 @@ def _divergence_estimates(made: Sequence[Comparison]) -> Summary:
     if variations:
         summary["tv_lower_bound"] = distribution(variations)
     if pairs:
-        differences = [q - p for (p, q), _ in pairs]
+        differences = [q - p for p, q in pairs]
         summary["mean_difference_nats"] = fsum(differences) / len(differences)
         summary["k1"] = fsum(map(distance.k1, differences)) / len(differences)
         summary["k3"] = fsum(map(distance.k3, differences)) / len(differences)
-        summary["k3_is_kl"] = sum(is_kl for _, is_kl in pairs) / len(pairs)
-    linear = distance.correlation([pair for pair, _ in pairs])
+        summary["k3_is_kl"] = sum(len(own) for own, is_kl in found if is_kl) / len(pairs)
+    linear = distance.correlation(pairs)
     if linear is not None:
         summary["correlation"] = linear
     return summary

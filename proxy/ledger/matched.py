@@ -57,7 +57,7 @@ def _only(whole: Gathered, made: dict[str, tuple[Comparison, str]], shared: set[
         for exchange, (one, key) in made.items()
         if exchange in shared
     ]
-    return Gathered([one for one, _ in kept], [key for _, key in kept])
+    return Gathered([one for one, _ in kept], [key for _, key in kept], made=whole.made)
 
 
 def _as_text(comparison: Comparison) -> Comparison:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from proxy.compare.addends import by_conversation
+from proxy.compare.addends import Made, by_conversation
 from proxy.compare.comparison import Comparison
 from proxy.compare.resampled import Arm
 from proxy.ledger.changes import Change
@@ -40,7 +40,7 @@ class Origin(NamedTuple):
 
 
 class Gathered(Struct):
-    """What the report needs of one shadow's records, in one mode."""
+    """What the report needs of one shadow's records, in one mode. ``made``: what of it was worked out already; a part of it has the same."""
 
     comparisons: list[Comparison] = field(default_factory=list)
     conversations: list[str] = field(default_factory=list)
@@ -48,12 +48,13 @@ class Gathered(Struct):
     prompts: list[str] = field(default_factory=list)
     loads: list[int] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
+    made: Made = field(default_factory=dict)
     _arm: Arm | None = None
 
     def arm(self) -> Arm:
         """Return the comparisons as an arm of headline numbers; made once, for a control is the floor of several."""
         if self._arm is None:
-            self._arm = Arm(by_conversation(self.comparisons, self.conversations))
+            self._arm = Arm(by_conversation(self.comparisons, self.conversations, self.made))
         return self._arm
 
     def take(self, record: Record) -> None:
@@ -87,6 +88,7 @@ class Gathered(Struct):
             self.prompts + other.prompts,
             self.loads + other.loads,
             self.origins + other.origins,
+            self.made,
         )
 
 
