@@ -26,7 +26,16 @@ def rows(file):
             if one.get("index", 0) == choice:
                 found += listed.get("content") or []
                 found += [{"token": a, "logprob": b} for a, b in zip(listed.get("tokens") or [], listed.get("token_logprobs") or [])]
-    return found
+    return spelled(found)
+
+def spelled(found):
+    # LMDeploy names tokens as its vocabulary has them, each byte a letter: a blank is U+0120
+    if not any("\u0120" in (row.get("token") or "") for row in found):
+        return found
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = {chr(byte): byte for byte in plain} | {chr(256 + n): byte for n, byte in enumerate(byte for byte in range(256) if byte not in plain)}
+    text = lambda token: bytes(letters[one] for one in token).decode("utf-8", "replace") if set(token) <= letters.keys() else token
+    return [{"token": text(row["token"]), "logprob": row.get("logprob"), "id": row.get("id")} for row in found]
 
 def best(file):
     whole = events(file)[0]
@@ -35,7 +44,7 @@ def best(file):
         return max(row.get("top_logprobs") or [row], key=lambda one: one["logprob"])
     if "meta_info" in whole:
         top = whole["meta_info"]["input_top_logprobs"][place]
-        value, id, text = max(top, key=lambda one: one[0])
+        value, id, text = (*max(top, key=lambda one: one[0]), None)[:3]
         return {"token": text, "id": id, "logprob": value}
     listed = whole["choices"][0].get("prompt_logprobs") or whole["prompt_logprobs"]
     id, row = max(listed[place].items(), key=lambda one: one[1]["logprob"])
@@ -54,8 +63,9 @@ def name(row):
     named = row.get("token") if row else None
     return "the end" if not row else json.dumps(named) + " (id %s, logprob %s)" % (row.get("id"), row.get("logprob"))
 
-def key(row):
-    return row.get("bytes") or row.get("token")
+def differ(a, b):
+    word = "bytes" if a.get("bytes") and b.get("bytes") else "token"
+    return a.get(word) != b.get(word)
 
 mine = rows(files[0])
 if mode == "forced":
@@ -63,7 +73,7 @@ if mode == "forced":
     sys.exit()
 its = rows(files[1])
 if mine and its:
-    at = next((i for i, (a, b) in enumerate(zip(mine, its)) if key(a) != key(b)), min(len(mine), len(its)))
+    at = next((i for i, (a, b) in enumerate(zip(mine, its)) if differ(a, b)), min(len(mine), len(its)))
     same = at == len(mine) == len(its)
     print("no difference in %d tokens" % at if same else "position %d: primary %s, shadow %s" % (at, name(mine[at] if at < len(mine) else None), name(its[at] if at < len(its) else None)))
 else:
