@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from math import floor
 from struct import pack, unpack
-from sys import byteorder
 
 from msgspec import Struct, field
 
@@ -25,6 +24,7 @@ RELATIVE_ERROR = 1.0 / 32.0
 UNIT = 1 << 64
 
 _SHIFT = 52 - 5
+_LITTLE = array("H", [1]).tobytes() == b"\1\0"
 _UNITS = float(UNIT)
 _LARGEST = 2.0**900  # beyond it a product with UNIT may not be a float
 
@@ -46,7 +46,7 @@ def binned(values: Sequence[float]) -> array[int]:
     """
     moved = int.from_bytes(pack(f"<{len(values)}d", *values), "little") << 1
     parts = array("H", moved.to_bytes(8 * len(values) + 1, "little")[: 8 * len(values)])
-    if byteorder == "big":
+    if not _LITTLE:
         parts.byteswap()
     return parts[3::4]
 
