@@ -34,6 +34,7 @@ from proxy.replay.accounts import report
 from proxy.replay.draws import discrepancies, sentence
 from proxy.replay.line import TrafficError
 from proxy.replay.plan import Order, Wanted
+from proxy.replay.progress import settled
 from proxy.replay.session import Choices, Session, opened, told
 from proxy.replay.traffic import Traffic, open_traffic
 
@@ -157,6 +158,7 @@ def _told(flags: Flags, session: Session) -> int:
     """Report on what is settled, ended or not."""
     config, course = session.config, session.course
     with Store.open_read_only(config.records.url) as store:
+        course.settled = settled(store)
         found = report(
             config,
             store,

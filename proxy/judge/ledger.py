@@ -92,6 +92,11 @@ class Ledger:
         """How many exchanges wait to be written, or for their turn to be learned from."""
         return len(self._waiting) + self._learning
 
+    @property
+    def owes(self) -> bool:
+        """Whether the store could not take what it was given; that is counted as shed as soon as it can."""
+        return bool(self._owed)
+
     def configure(self, config: Config) -> None:
         """Work by another configuration; what was learned stays."""
         self._configure(config, self.noise.encode())

@@ -40,6 +40,8 @@ _GONE = 3
 #: Sheds that say something of the moment, not of the request.
 _MOMENTARY = frozenset({"circuit_open", "shadow_unready", "rate_limit"})
 _SPENT = "token_budget"
+#: How a replay ends whose store fails. What it could not take is asked when the replay goes on.
+UNWRITABLE = "the store cannot be written (the log says why): see to it, then run the same command again"
 _AGAIN = frozenset({429, 502, 503, 504})
 
 
@@ -204,6 +206,9 @@ class Replay:
 
     def _learned(self) -> None:
         """One more request is settled, and learned from."""
+        if self.ledger.owes:
+            self.course.ended = UNWRITABLE  # whatever it ended of before: nothing more is kept
+            self._stop.set()
         self.course.settled += 1
         blocks, rest = divmod(self.course.settled, self.block)
         if rest == 0:

@@ -33,7 +33,7 @@ from proxy.replay.line import Line, TrafficError
 from proxy.replay.pace import Pace
 from proxy.replay.plan import Wanted, plan
 from proxy.replay.progress import Begun
-from proxy.replay.runner import PAUSES, Course, Replay
+from proxy.replay.runner import PAUSES, UNWRITABLE, Course, Replay
 from proxy.replay.traffic import Traffic
 
 _READY = (
@@ -126,9 +126,11 @@ class Session:
             for part in parts:
                 part.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
-            await ledger.close()
+            if self.course.ended != UNWRITABLE:  # else what it owes would be counted as shed, and done
+                await ledger.close()
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
+            ledger.store.close()
             await primary.aclose()
             await engines.close()
 

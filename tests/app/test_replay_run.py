@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,7 @@ import pytest
 
 from proxy import cli
 from proxy.config_file import ConfigError
-from proxy.ledger.store import Store
-from proxy.ledger.store_error import StoreError
-from tests.replay.replaying import engines, put, replay, report, requests
+from tests.replay.replaying import engines, put, replay, report, requests, settled
 from tests.replay.test_traffic import lines
 from tests.running import ROOT, parhelion, post, until
 from tests.whole import settle
@@ -238,14 +235,6 @@ def interrupted(words: list[str], out: Path, *, hanging: str = "") -> tuple[int,
         process.send_signal(signal.SIGINT)
     told = process.communicate(timeout=60)[1]
     return process.returncode, told
-
-
-def settled(out: Path) -> int:
-    if not out.exists() or not out.stat().st_size:
-        return 0
-    with suppress(StoreError), Store.open_read_only(f"sqlite:///{out}") as store:
-        return len(store.spooled())
-    return 0
 
 
 def test_interrupted_once_it_reports_and_goes_on_later(flags: list[str], tmp_path: Path) -> None:

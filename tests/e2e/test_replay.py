@@ -15,7 +15,7 @@ from proxy.demo.prompts import traffic
 from proxy.demo.trio import MODEL, Trio, light
 from proxy.ledger.export import export_jsonl
 from proxy.ledger.store import Store
-from tests.replay.replaying import replay, report, timeless
+from tests.replay.replaying import replay, report, settled, timeless
 from tests.replay.test_traffic import lines
 from tests.running import ROOT, until
 
@@ -29,13 +29,6 @@ def trio(smollm2_q4: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     assert smollm2_q4.exists()
     with light(tmp_path_factory.mktemp("engines"), print) as found:
         yield found
-
-
-def settled(out: Path) -> int:
-    if not out.exists() or not out.stat().st_size:
-        return 0
-    with Store.open_read_only(f"sqlite:///{out}") as store:
-        return len(store.spooled())
 
 
 def test_killed_and_gone_on_with_and_replayed_from_its_export(trio: Trio, tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from proxy.ledger.store import Store
+from proxy.ledger.store_error import StoreError
 from tests.replay.test_traffic import lines
 from tests.running import ROOT, scripted
 
@@ -60,6 +62,15 @@ def put(engine: str, script: dict[str, Any]) -> None:
     request = urllib.request.Request(f"{engine}/scripted/script", data=json.dumps(script).encode(), method="PUT")
     with urllib.request.urlopen(request, timeout=30) as reply:
         assert reply.status == 200
+
+
+def settled(out: Path) -> int:
+    """How many requests a store says are done; 0 before it is one."""
+    if not out.exists() or not out.stat().st_size:
+        return 0
+    with suppress(StoreError), Store.open_read_only(f"sqlite:///{out}") as store:
+        return len(store.spooled())
+    return 0
 
 
 def timeless(value: Any) -> Any:

@@ -15,6 +15,7 @@ from proxy.app.flags import engine_flags
 from proxy.config import Config
 from proxy.config_load import load
 from proxy.ledger.store import Store
+from proxy.ledger.store_error import StoreError
 from proxy.replay.accounts import report
 from proxy.replay.line import TrafficError
 from proxy.replay.plan import Wanted
@@ -159,3 +160,25 @@ def test_a_store_is_one_replay_s_alone(urls: dict[str, str], traffic: Traffic, t
         opened(configured(urls), traffic, CHOICES, tmp_path / "none" / "a.db", fresh=False),
     ):
         pass
+
+
+def test_a_store_that_fails_ends_it_and_what_it_could_not_take_is_asked_again(
+    urls: dict[str, str], traffic: Traffic, tmp_path: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, settle = [], Store.settle
+
+    def full(store: Store, batch: Any, **state: Any) -> Any:
+        taken.append(len(batch))
+        if sum(taken) > 200:
+            raise StoreError("full", store.path)
+        return settle(store, batch, **state)
+
+    with opened(configured(urls), traffic, CHOICES, tmp_path / "a.db", fresh=False) as session:
+        monkeypatch.setattr(Store, "settle", full)
+        asyncio.run(running(session))
+        monkeypatch.undo()
+        assert session.course.ended.startswith("the store cannot be written")
+    with opened(configured(urls), traffic, CHOICES, tmp_path / "a.db", fresh=False) as session:
+        assert 0 < session.before < COUNT
+        asyncio.run(running(session))
+        assert timeless(said(session)) == timeless(whole)
