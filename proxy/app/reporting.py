@@ -77,7 +77,8 @@ def print_report(
             terms = found.terms if wanted is None else None
             gc.disable()  # millions of values and no cycles among them: looking for some takes a tenth of the time
             report = build_report(config, found.store, terms, command=command, now=now, wanted=wanted)
-            examples = worst_examples(config, found.store, start) if html_file is not None else []
+            judged = [one["name"] for one in report["shadows"] if one["role"] != "control"]
+            examples = worst_examples(config, found.store, start, judged) if html_file is not None else []
     except StoreError as error:
         raise ConfigError(f"records.url: {error}") from None
     except OSError as error:
@@ -100,10 +101,12 @@ def print_report(
     return exit_status(report, {shadow.name for shadow in config.shadows})
 
 
-def worst_examples(config: Config, store: Store, since: float | None = None) -> list[Example]:
-    """Find what an HTML report shows of the candidates; ``since`` in Unix seconds. Raises StoreError."""
+def worst_examples(
+    config: Config, store: Store, since: float | None = None, names: Sequence[str] | None = None
+) -> list[Example]:
+    """Find what an HTML report shows of the shadows with such ``names`` (None: the candidates configured); ``since`` in Unix seconds. Raises StoreError."""
     candidates = [one.name for one in config.shadows if one.role == "candidate"]
-    return worst(store, candidates, texts=config.records.content == "text", since=since)
+    return worst(store, candidates if names is None else names, texts=config.records.content == "text", since=since)
 
 
 def exit_status(report: dict[str, Any], configured: Collection[str]) -> int:

@@ -14,7 +14,7 @@ from proxy.ledger.hours import HOUR, Conversations
 from proxy.ledger.tallies import Cell, Scope, Sum, Tallied
 
 #: Points at most; hours are put together where there are more.
-MOST = 240
+MOST = 120
 
 
 def over_time(hourly: Sequence[Conversations], scope: Scope, tallied: Tallied, terms: Terms) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from engines.launch import start_llama
 from tests.e2e.moment import Moment, consistent, counted_alike, look, sentences
 from tests.engine_fixtures import missing
 from tests.figures import Figure
-from tests.ledger import agreement
+from tests.ledger import agreement, page_numbers
 from tests.running import ROOT, parhelion, post, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.llama, pytest.mark.timeout(600)]
@@ -41,7 +41,7 @@ def demo(smollm2_q4: Path, tmp_path_factory: pytest.TempPathFactory) -> Demo:
     assert smollm2_q4.exists()
     kept = tmp_path_factory.mktemp("demo")
     file, errors = kept / "report.json", kept / "errors.txt"
-    words = ["--requests", str(REQUESTS), "--json", str(file), "--keep"]
+    words = ["--requests", str(REQUESTS), "--json", str(file), "--html", str(kept / "report.html"), "--keep"]
     with (
         tempfile.TemporaryDirectory(prefix="p-", dir="/tmp") as short,
         errors.open("wb") as stderr,
@@ -161,6 +161,7 @@ def test_the_ways_to_the_primarys_tokens_are_all_used(demo: Demo) -> None:
 def test_the_report_can_be_recomputed_from_the_records(demo: Demo) -> None:
     agreement.check(demo[0], demo[1])
     agreement.check_headlines(demo[0], demo[1])
+    assert page_numbers.same_as(demo.report, demo.records.with_name("report.html").read_text()) > 300
     assert len(demo[1].read_text().splitlines()) == 4 * REQUESTS
 
 

@@ -134,8 +134,8 @@ def values(shadow: At, control: At | None) -> Part:
 
 
 def everything(report: Mapping[str, Any]) -> list[Table]:
-    """Return the terminal's tables, one a mode, all shadows side by side, with their legends as captions."""
-    found = []
+    """Return the terminal's tables, one a mode, all shadows side by side, with the legends of their rows."""
+    found: list[Table] = []
     for mode, words, table in (
         ("free", "each shadow answers on its own", rows.FREE),
         ("forced", "each shadow scores the primary's tokens", rows.FORCED),
@@ -145,5 +145,7 @@ def everything(report: Mapping[str, Any]) -> list[Table]:
             continue
         shown = tuple((row.label.strip(), *(row.cell(numbers) for _, numbers in columns)) for row in table)
         heads = ("what", *(f"{inert(one['name'], 60)} ({one['role']})" for one, _ in columns))
-        found.append(Table(f"{mode}: {words}", heads, shown))
+        said = {note for one in found for note in one.notes}
+        notes = dict.fromkeys(f"{row.note}." for row in table if row.note)
+        found.append(Table(f"{mode}: {words}", heads, shown, notes=tuple(one for one in notes if one not in said)))
     return found

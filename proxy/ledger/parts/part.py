@@ -21,13 +21,14 @@ _NOTHING = Markup("–")
 
 
 class Table(Struct, frozen=True):
-    """Rows whose first cell is their head; ``marked``: numbers of rows that stand out; ``text``: the cells are texts and not numbers."""
+    """Rows whose first cell is their head; ``marked``: numbers of rows that stand out; ``text``: the cells are texts and not numbers; ``notes``: what its words mean."""
 
     caption: str
     heads: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     marked: frozenset[int] = frozenset()
     text: bool = False
+    notes: tuple[str, ...] = ()
 
 
 class Part(Struct, frozen=True):
