@@ -47,6 +47,10 @@ _TRIALS_HELD = "INSERT INTO trial_hours VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO
 
 _LAST = 1 << 50  # seconds: no clock shows them
 
+_REPLIES = """SELECT hour, SUM(n), SUM(CASE WHEN k.outcome = 'diverged' THEN n ELSE 0 END), SUM(CASE WHEN k.class = 'genuine' THEN n ELSE 0 END)
+                FROM record_hours JOIN kinds k ON k.id = kind WHERE hour >= ? AND k.mode = 'free' AND k.outcome != 'incomparable'
+               GROUP BY hour ORDER BY hour"""
+
 Read = Callable[[str, Sequence[object]], list[Any]]
 #: (hour, scope, result, reason, control_reason)
 TrialKey = tuple[int, str, str, str, str]
@@ -100,6 +104,12 @@ def records(read: Read, since: float = 0.0) -> list[Hourly]:
         [hour_of(since)],
     )
     return [Hourly(row[0] * HOUR, Kind(*row[1:7]), row[7]) for row in rows]
+
+
+def replies(read: Read, since: float = 0.0) -> list[tuple[int, int, int, int]]:
+    """(beginning of the hour in Unix seconds, comparisons of replies of their own, those with a difference, those with a genuine one), oldest first, as ``records``. Raises StoreError."""
+    rows = read(_REPLIES, [hour_of(since)])
+    return [(row[0] * HOUR, *row[1:]) for row in rows]
 
 
 def conversations(read: Read, since: float = 0.0) -> list[Conversations]:

@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 from msgspec import Struct
 
-from proxy.ledger.hours import HOUR, Hourly
+from proxy.ledger.hours import HOUR
 
 #: Hours that are shown.
 HOURS = 48
@@ -27,18 +27,12 @@ class Bar(Struct, frozen=True):
     genuine: int
 
 
-def bars(found: Iterable[Hourly], now: float) -> list[Bar]:
-    """Return the last ``HOURS`` hours, oldest first, empty ones included."""
+def bars(found: Iterable[tuple[int, int, int, int]], now: float) -> list[Bar]:
+    """Return the last ``HOURS`` hours, oldest first, empty ones included; ``found``: of ``hours.replies``."""
     last = int(now // HOUR) * HOUR
-    sums = {last - HOUR * back: [0, 0, 0] for back in reversed(range(HOURS))}
-    for one in found:
-        if one.hour not in sums or one.kind.mode != "free" or one.kind.outcome == "incomparable":
-            continue
-        counted = sums[one.hour]
-        counted[0] += one.n
-        counted[1] += one.n if one.kind.outcome == "diverged" else 0
-        counted[2] += one.n if one.kind.difference == "genuine" else 0
-    return [Bar(start, *counted) for start, counted in sums.items()]
+    by_hour = {start: (compared, differing, genuine) for start, compared, differing, genuine in found}
+    starts = [last - HOUR * back for back in reversed(range(HOURS))]
+    return [Bar(start, *by_hour.get(start, (0, 0, 0))) for start in starts]
 
 
 def view(made: list[Bar]) -> dict[str, Any] | None:

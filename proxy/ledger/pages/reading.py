@@ -113,7 +113,7 @@ def _stored(config: Config, store: Store, now: float) -> Stored:
         {name: verdicts.shown(tallies, name, config) for name in candidates},
         store.events(now - _EVENTS_SINCE)[: -_EVENTS - 1 : -1],
         _gravest(config, store, now),
-        bars(hours.records(store.read, now - HOURS * hours.HOUR), now),
+        bars(hours.replies(store.read, now - HOURS * hours.HOUR), now),
     )
 
 

@@ -11,8 +11,7 @@ from playwright.async_api import expect
 from proxy.config import Config, Records, Shadow
 from proxy.counters import Counters, Slot
 from proxy.ledger.events import Event
-from proxy.ledger.hours import Hourly
-from proxy.ledger.kinds import Kind
+from proxy.ledger.hours import replies
 from proxy.ledger.known import Match, Rules, checked
 from proxy.ledger.known_file import save
 from proxy.ledger.mirror_api import position
@@ -255,13 +254,23 @@ def test_hours_without_anything_have_no_picture():
     assert hourly.view(hourly.bars([], NOW)) is None
 
 
-def test_hours_leave_out_what_could_not_be_compared_and_what_was_scored():
-    kinds = [
-        ("free", "diverged", "genuine"),
-        ("free", "identical", ""),
-        ("free", "incomparable", ""),
-        ("forced", "scored", "genuine"),
-    ]
-    found = [Hourly(int(NOW // 3600) * 3600, Kind("m", "e", "s", *kind), 5) for kind in kinds]
-    found.append(Hourly(0, found[0].kind, 99))
-    assert hourly.bars(found, NOW)[-1] == hourly.Bar(int(NOW // 3600) * 3600, 10, 5, 5)
+def test_hours_before_and_after_are_left_out(seen):
+    now = int(NOW // 3600) * 3600
+    made = hourly.bars(
+        [(now, 10, 5, 2), (now + 3600, 9, 9, 9), (now - 48 * 3600, 9, 9, 9), (now - 47 * 3600, 1, 0, 0)], NOW
+    )
+    assert (made[0], made[-1]) == (hourly.Bar(now - 47 * 3600, 1, 0, 0), hourly.Bar(now, 10, 5, 2))
+    assert sum(one.compared for one in made) == 11
+
+
+def test_hours_are_of_replies_that_could_be_compared(filled):
+    """Counted a second time from all records."""
+    counted: dict[int, list[int]] = {}
+    with Store.open_read_only(filled.config.records.url) as store:
+        for one in store.records():
+            if one.comparison.mode.value == "free" and one.comparison.incomparable is None:
+                own = counted.setdefault(int(one.time // 3600) * 3600, [0, 0, 0])
+                parted = one.comparison.outcome == "diverged"
+                genuine = any(choice.first and choice.first.kind == "genuine" for choice in one.comparison.choices)
+                own[:] = [own[0] + 1, own[1] + parted, own[2] + genuine]
+        assert {start: [*rest] for start, *rest in replies(store.read)} == counted
