@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from proxy.compare.comparison import Mode
 from proxy.ledger.pages.strands import MOST, STEPS, WINDOW, Cell, Choice, Row, rows
 from proxy.ledger.pages.strip import strip
 from proxy.ledger.pages.token_text import marked, raw
@@ -44,6 +45,7 @@ def shown(choice: Choice, begin: int, record: str) -> dict[str, Any]:
         "first": None if at is None else link(choice, record, None) + f"#t{at}",
         "at": at,
         "inside": at is not None and begin <= at < end,
+        "sampled": choice.mode is Mode.FORCED and choice.compared.positions is not None,
         "strip": strip(choice),
         "steps": STEPS,
         "legend": _legend(),
@@ -97,7 +99,7 @@ def token_link(one: Cell, arm: str, address: str) -> Markup:
     """Return a token as a link to its panel."""
     names = ["t"]
     names += [one.kind, "differs"] if one.kind else [f"e{one.step}"] if one.step and not one.after else []
-    names += ["after"] if one.after else ["same"] if one.same else []
+    names += [name for name in ("after", "same", "unscored") if getattr(one, name)]
     text, word = content(one)
     said = _LABEL % _spoken(one, word) if one.kind or not (one.text or "").strip() else ""
     mark, letter = "t" if arm == "primary" else "s", _LETTERS.get(one.kind, "")
@@ -112,7 +114,8 @@ def content(one: Cell) -> tuple[Markup, str]:
         word = one.text if one.text.strip() else {" ": "space", "\n": "line end", "\t": "tab"}.get(one.text, "blanks")
         return marked(one.text, MOST), word[:MOST]
     if one.text == "":
-        return Markup('<span class="ended">empty</span>'), "empty"
+        number = "" if one.id is None else f" #{one.id}"
+        return Markup('<span class="ended">empty{}</span>').format(number), f"empty{number}"
     return (
         (Markup('<span class="ended">ended</span>'), "ended")
         if one.id is None

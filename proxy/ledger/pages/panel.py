@@ -25,6 +25,7 @@ def panel(choice: Choice, index: int) -> dict[str, Any] | None:
         "index": index,
         "kind": "" if flip is None else flip.kind.value,
         "apart": choice.mode is Mode.FREE and first is not None and index > first.index,
+        "unscored": cells["shadow"] is not None and cells["shadow"].unscored,
         "parted_at": None if first is None else first.index,
         "arms": [_arm(choice, arm, index, cells[arm]) for arm in ("primary", "shadow")],
         "error": error(choice, index),

@@ -25,7 +25,8 @@ STEPS = (0.01, 0.05, 0.2, 1.0)
 class Cell(Struct, frozen=True):
     """One arm's token at one place. ``kind``: class of the difference there, ``""`` for none; ``error``: |difference of logprobs| in nats of the primary's token.
 
-    ``after``: it follows a difference, so both arms speak of something else; ``same``: the shadow scored this token and would have picked it, too.
+    ``after``: it follows a difference, so both arms speak of something else; ``same``: the shadow scored this token and would have picked it, too;
+    ``unscored``: it did not score this place.
     """
 
     index: int
@@ -37,6 +38,7 @@ class Cell(Struct, frozen=True):
     error: float | None = None
     after: bool = False
     same: bool = False
+    unscored: bool = False
 
     @property
     def step(self) -> int:
@@ -121,7 +123,8 @@ def cell(choice: Choice, arm: str, index: int) -> Cell:
         kind="" if flip is None else flip.kind.value,
         error=error(choice, index),
         after=not forced and first is not None and index > first.index,
-        same=forced and arm == "shadow" and flip is None,
+        same=forced and arm == "shadow" and flip is None and choice.entry(index) is not None,
+        unscored=forced and arm == "shadow" and flip is None and choice.entry(index) is None,
     )
 
 

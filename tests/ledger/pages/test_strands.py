@@ -118,6 +118,12 @@ def test_positions_that_were_left_out_have_no_value():
     assert [one.id for one in rows(made, 0)[0].primary] == [1, None, None, None, None, 2, None, None, None, 3]
     assert error(made, 9) == pytest.approx(2.0)
     assert error(made, 4) is None
+    shadow = rows(made, 0)[0].shadow
+    assert [one.index for one in shadow if one.same] == [0, 5, 9]
+    assert [one.index for one in shadow if one.unscored] == [1, 2, 3, 4, 6, 7, 8]
+    place = panel(made, 4)
+    assert place is not None
+    assert place["unscored"]
 
 
 def test_windows_are_whole_rows_around_the_difference():
