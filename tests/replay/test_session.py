@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import stat
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -182,3 +185,26 @@ def test_a_store_that_fails_ends_it_and_what_it_could_not_take_is_asked_again(
         assert 0 < session.before < COUNT
         asyncio.run(running(session))
         assert timeless(said(session)) == timeless(whole)
+
+
+def test_no_content_of_a_file_chooses_whom_to_ask_or_leaves_anything_there(
+    urls: dict[str, str], tmp_path: Path
+) -> None:
+    file = requests(
+        tmp_path / "a.jsonl", 4, api_base="http://elsewhere.invalid", api_key="sk-in-the-file", user="somebody",
+        store=True, metadata={"a": "b"}, extra_headers={"authorization": "x"},
+    )  # fmt: skip
+    traffic = open_traffic(file)
+    with opened(configured(urls), traffic, CHOICES, tmp_path / "a.db", fresh=False) as session:
+        asyncio.run(running(session))
+        assert session.course.settled == 4
+    traffic.close()
+    for url in urls.values():
+        with urllib.request.urlopen(f"{url}/scripted/requests", timeout=30) as reply:
+            bodies = [one for one in json.loads(reply.read()) if "Question 3, about halos." in json.dumps(one)]
+        assert bodies
+        for word in ("elsewhere", "sk-in-the-file", "somebody", "store", "metadata", "extra_headers"):
+            assert word not in json.dumps(bodies[-1])
+    kept = b"".join(one.read_bytes() for one in tmp_path.glob("a.db*"))
+    assert b"sk-in-the-file" not in kept
+    assert stat.S_IMODE((tmp_path / "a.db").stat().st_mode) == 0o600
