@@ -26,6 +26,7 @@ from proxy.app.reporting import write_json
 from proxy.app.seen import Seen, ask_all
 from proxy.compare.layers import Found
 from proxy.config import Config
+from proxy.judge.redactor import trouble
 from proxy.ledger.inert import inert
 from proxy.ledger.remedies import evidence_line
 from proxy.ledger.sources import open_ledgers
@@ -50,7 +51,7 @@ def check(config: Config, json_file: Path | None) -> int:
     _advice(console, config)
     if primary.probe is not None:
         _sources(console, config, primary)
-    problems = [line for one in seen for line in _problems(one)]
+    problems = [line for one in seen for line in _problems(one)] + trouble(config)
     for line in problems:
         sys.stderr.write(f"parhelion: {line}\n")
     if json_file is not None:

@@ -180,3 +180,24 @@ def of(config: Config, before: Redactor | None) -> Redactor | None:
     if before is not None and before.spec == spec:
         return before
     return None if spec is None else Redactor(spec)
+
+
+_MENDING = {
+    "not_importable": "it cannot be imported: install its module for the proxy's interpreter, or name its folder in PYTHONPATH",
+    "raised": "it raises for a plain text: it has to take every kind and value",
+    "wrong_type": "it returns something else for a text than a text or None",
+    "hung": f"it takes longer than {SECONDS:g} s for a short text",
+    "died": "it ends its process",
+}
+
+
+def trouble(config: Config) -> list[str]:
+    """Try the hook of a configuration on a text; what is wrong with it, in one line for a person."""
+    hook = of(config, None)
+    if hook is None:
+        return []
+    try:
+        failure = hook.ask([("output", "a text")]).failure
+    finally:
+        hook.close()
+    return [f"records.redact: {hook.spec}: {_MENDING[failure]}"] if failure else []

@@ -90,6 +90,19 @@ def test_the_share_of_traffic_in_each_way_to_the_primarys_tokens(tmp_path: Path)
     )
 
 
+def test_a_redaction_hook_that_cannot_be_used(tmp_path: Path) -> None:
+    with toy() as engine:
+        shadows = [{"name": "cand", "url": engine}]
+        records = {"url": f"sqlite:///{tmp_path}/r.db", "content": "text", "redact": "nothing_of_that_name:hide"}
+        config = tmp_path / "c.json"
+        config.write_text(
+            json.dumps({"primary": {"url": engine}, "shadows": shadows, "records": records, "state": str(tmp_path)})
+        )
+        done = command("check", "-c", str(config))
+    assert done.returncode == 1
+    assert "parhelion: records.redact: nothing_of_that_name:hide: it cannot be imported" in done.stderr
+
+
 def test_a_shadow_that_cannot_be_reached() -> None:
     nowhere = refused_url()
     with toy() as primary:

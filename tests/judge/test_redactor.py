@@ -134,3 +134,15 @@ def test_a_configuration_keeps_its_hook_and_has_none_where_no_text_is_kept() -> 
     assert of(config("text"), first) is first
     assert of(config("hash"), first) is None
     assert of(Config(records=Records(content="text")), first) is None
+
+
+def test_a_hook_is_tried_before_it_is_needed(hook) -> None:
+    del hook  # its module is on the path
+
+    def said(name: str) -> list[str]:
+        return redactor.trouble(Config(records=Records(content="text", redact=f"hooks_of_a_test:{name}")))
+
+    assert said("upper") == []
+    (line,) = said("missing")
+    assert line.startswith("records.redact: hooks_of_a_test:missing: it cannot be imported: install its module")
+    assert redactor.trouble(Config()) == []
