@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from proxy.app.reporting import expense
 from proxy.ledger.store import Store
+from tests.ledger.conftest import compared, record
 from tests.running import ROOT
 
 BREAKS = """
@@ -78,3 +80,13 @@ def test_the_html_is_written_beside_what_is_printed_or_its_absence_named(config:
     missing = tmp_path / "none" / "report.html"
     status, said = report(config, subprocess.DEVNULL, "-m", "proxy.cli", words=("--html", str(missing)))
     assert (status, said) == (2, f"parhelion: --html: {missing} cannot be written: No such file or directory\n")
+
+
+def test_a_report_that_will_take_long_says_so_first(tmp_path: Path) -> None:
+    with Store.open(f"sqlite:///{tmp_path / 'many.db'}") as store:
+        store.settle([compared(record(number)) for number in range(400)])
+        assert expense(store, None) is None
+        assert expense(store, 1_700_000_000.0 + 399, unsaid=store.used_bytes() // 2) is None
+        said = expense(store, None, unsaid=1)
+    assert said is not None
+    assert said.startswith("400 records: this takes about 0 GB of memory and 0 minutes; --since")
