@@ -17,9 +17,10 @@ from proxy.ledger.query import Filter
 Read = Callable[[str, Sequence[object]], list[Any]]
 #: Field of a filter, field of a kind.
 FIELDS = ("model", "endpoint", "shadow", "mode", "outcome", "difference")
+#: Summed before kinds are joined to it: hours by kinds are many, kinds are few.
 _SUMS = (
-    "SELECT k.model, k.endpoint, k.shadow, k.mode, k.outcome, k.class, SUM(h.n) FROM record_hours h JOIN kinds k ON k.id = h.kind "
-    "WHERE h.hour >= ? AND h.hour <= ? GROUP BY k.id"
+    "SELECT k.model, k.endpoint, k.shadow, k.mode, k.outcome, k.class, h.n FROM "
+    "(SELECT kind, SUM(n) AS n FROM record_hours WHERE hour >= ? AND hour <= ? GROUP BY kind) h JOIN kinds k ON k.id = h.kind"
 )
 _LAST = 2**40
 
