@@ -88,6 +88,15 @@ def test_headline_numbers_verdict_and_counts_are_all_there(made):
     assert sorted(set(wanted) - numbers.keys()) == []
 
 
+def test_what_is_of_earlier_stacks_is_said_and_in_no_number(made):
+    report, text, _ = made
+    place, shadow = next((number, one) for number, one in enumerate(report["shadows"]) if one["earlier"])
+    numbers = Numbers(text)
+    assert "of another pair of stacks and in none of the numbers here" in numbers.text
+    for mode, block in shadow["earlier"][0]["modes"].items():
+        assert numbers.found[f"/shadows/{place}/earlier/0/modes/{mode}/requests"] == repr(block["requests"])
+
+
 def test_the_verdict_comes_first_and_in_words(made):
     report, text, _ = made
     said = Numbers(text).text

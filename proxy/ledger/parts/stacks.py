@@ -51,7 +51,24 @@ def footprints(report: At, shadow: At) -> Part:
     tables = [table]
     if changed := _changes(report, shadow):
         tables.append(changed)
-    return Part("Stacks side by side", tables=tuple(tables))
+    return Part("Stacks side by side", tuple(_said(shadow)), tables=tuple(tables))
+
+
+def _said(shadow: At) -> list[Cell]:
+    """What of the engine cannot be compared, and what is of other stacks and in none of the numbers."""
+    said: list[Cell] = []
+    known = shadow["capability"]
+    if known and known["level"].value != "full":
+        said.append(f"{known['level'].value}: {known['compared'].value}.")
+    for one in shadow["earlier"]:
+        made = [data(one["modes"][mode]["requests"], count) + f" {mode}" for mode in one["modes"].names()]
+        template = Markup("Comparisons until {} are of another pair of stacks and in none of the numbers here: {}.")
+        said.append(template.format(data(one["last"]), Markup(", ").join(made)))
+    if left := shadow["left_out_between_stacks"]:
+        said.append(
+            Markup("{} comparisons may be of either stack, and are in neither's numbers.").format(data(left, count))
+        )
+    return said
 
 
 def _fact(at: At, origin: At) -> Cell:
