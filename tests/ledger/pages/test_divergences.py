@@ -133,7 +133,7 @@ def test_the_page_is_accessible(browse, site, scheme, phone):
     rules = EVERYTHING if scheme == "light" else ("color-contrast",)
 
     async def look(page):
-        for query in ("", "?class=exact_tie", "?model=none", "?show=incomparable", "?after=gone"):
+        for query in ("", "?model=none", "?show=incomparable", "?after=gone"):
             await page.goto(f"{site}/divergences{query}")
             await accessible(page, rules)
 

@@ -152,7 +152,7 @@ def test_nothing_runs_and_nothing_leaves_its_element(browse, port, phone):
         for path in ("/divergences", "/known", *(f"/divergences/{name}0" for name in NAMES)):
             await page.goto(port + path)
             await fits(page)
-            if not phone and path.endswith(("wide0", "flood0", "megabyte0", "/known")):
+            if not phone and path.endswith(("wide0", "megabyte0", "/known")):
                 await accessible(page)
             assert (
                 await page.locator(
