@@ -51,7 +51,7 @@ def replay(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         **options,
     )
