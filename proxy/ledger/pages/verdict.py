@@ -103,7 +103,11 @@ def _parts(name: str, verdict: Mapping[str, Any], recent: Recent | None) -> list
 
 async def verdict(request: web.Request) -> web.Response:
     """Show the page."""
-    return render(request, "verdict.html", view(*await _values(request.app[SITE])))
+    site = request.app[SITE]
+    shown = await site.read(
+        view, *await _values(site)
+    )  # charts are tens of milliseconds, which others need not wait for
+    return render(request, "verdict.html", shown)
 
 
 async def verdict_json(request: web.Request) -> web.Response:
