@@ -65,12 +65,21 @@ class Hourly(NamedTuple):
 
 
 class Conversations(NamedTuple):
-    """Conversations of one cell of a verdict that began in one hour; ``scope``: the ``key`` of a ``Scope``; ``hour`` as above."""
+    """Conversations of one cell of a verdict that began in one hour; ``scope``: the ``key`` of a ``Scope``; ``hour`` as above.
+
+    ``ends``: Unix seconds by which they had all begun, where that is known better than by the hour; else 0.
+    """
 
     hour: int
     scope: str
     cell: Cell
     n: int
+    ends: int = 0
+
+    @property
+    def until(self) -> int:
+        """Unix seconds by which they had all begun."""
+        return self.ends or self.hour + HOUR
 
 
 def put(connection: sqlite3.Connection, placed: Iterable[Placed]) -> None:

@@ -23,6 +23,7 @@ from proxy.config import Config
 from proxy.ledger import anytime, changes, engine_state, hours, tie_report, verdicts, where
 from proxy.ledger.conservation import ArmTerms, Terms
 from proxy.ledger.engine_state import EngineState
+from proxy.ledger.finer import growth
 from proxy.ledger.headlines import headlines
 from proxy.ledger.known_count import KnownCount
 from proxy.ledger.query import Filter
@@ -106,7 +107,7 @@ def build_report(
         if wanted is None or terms is not None:  # counts are of all time
             read.counts = store.counts()
         read.tallies = store.tallies()
-        read.hourly = hours.conversations(store.read)
+        read.hourly = growth(store.read)
         read.changes = changes.changes_of(store.events())
         read.engines = engine_state.decode(store.get_state(engine_state.KEY))
         for record in store.records(wanted):

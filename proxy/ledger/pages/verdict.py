@@ -15,8 +15,9 @@ from aiohttp import web
 from msgspec import Struct
 
 from proxy.config import Config
-from proxy.ledger import hours, verdicts
+from proxy.ledger import verdicts
 from proxy.ledger.api import as_json
+from proxy.ledger.finer import growth
 from proxy.ledger.pages.frame import render
 from proxy.ledger.pages.newest import at_once
 from proxy.ledger.parts import judged, measured, replies, stacks
@@ -45,7 +46,7 @@ def read(config: Config) -> Judged:
             none = {name: verdicts.shown({}, name, config) for name in candidates}
             return Judged(none, controls, "" if found.store_error is None else str(found.store_error))
         try:
-            tallies, hourly = found.store.tallies(), hours.conversations(found.store.read)
+            tallies, hourly = found.store.tallies(), growth(found.store.read)
         except StoreError as error:
             return Judged({name: verdicts.shown({}, name, config) for name in candidates}, controls, str(error))
     return Judged({name: verdicts.shown(tallies, name, config, hourly) for name in candidates}, controls)
