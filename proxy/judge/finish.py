@@ -37,7 +37,9 @@ class Finish:
         self._said: set[str] = set()
 
     def configure(self, config: Config) -> None:
-        """Work by another configuration."""
+        """Work by another configuration. Where that keeps no text the hook stays: what is under way may hold some, and was to be shown to it."""
+        if config.records.content != "text":
+            return
         before, self._redactor = self._redactor, of(config, self._redactor)
         if before is not None and before is not self._redactor:
             self._thread.submit(before.close)

@@ -24,6 +24,7 @@ MOST_RULES = 200
 MOST_DAYS = 366
 _DAY = 86400.0
 _REASON = 500
+_LATEST = 1e11  # Unix seconds: a date that calendars have
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _AGE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)([mhdw])")
 _SECONDS = {"m": 60.0, "h": 3600.0, "d": _DAY, "w": 7 * _DAY}
@@ -121,6 +122,18 @@ def read(body: bytes, now: float) -> Rule:
 
 def checked(name: str, match: Match, expires: str | float, reason: str, now: float) -> Rule:
     """Make a rule of what somebody asks for. Raises KnownError naming the field that is wrong."""
+    _fields(name, match, reason)
+    return Rule(name, match, _end(expires, now), now, reason)
+
+
+def sound(rule: Rule) -> None:
+    """See that a rule from a file is one that could have been asked for, at some time. Raises KnownError naming the field that is wrong."""
+    _fields(rule.name, rule.match, rule.reason)
+    if not 0 <= rule.created <= rule.expires <= _LATEST:
+        raise KnownError("expires, created: give Unix seconds, the end after the beginning")
+
+
+def _fields(name: str, match: Match, reason: str) -> None:
     if not _NAME.fullmatch(name):
         raise KnownError(
             "name: give up to 63 letters, digits, dots, dashes and underscores, the first a letter or digit"
@@ -135,7 +148,6 @@ def checked(name: str, match: Match, expires: str | float, reason: str, now: flo
             raise KnownError("match.finding: give one name, such as stop_handling")
     if len(reason) > _REASON:
         raise KnownError(f"reason: give at most {_REASON} characters")
-    return Rule(name, match, _end(expires, now), now, reason)
 
 
 def _end(expires: str | float, now: float) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from proxy.config import Config
-from proxy.ledger.known import KnownError, Rules
+from proxy.ledger.known import KnownError, Rules, sound
 from proxy.ledger.totals import replace_file
 
 FILE = "known.json"
@@ -20,13 +20,18 @@ def load(config: Config) -> Rules:
     """Read the rules; none where nobody has made one. Raises KnownError."""
     path = Path(config.state) / FILE
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Rules)
+        rules = msgspec.json.decode(path.read_bytes(), type=Rules)
+        for rule in rules.rules:
+            sound(rule)
     except FileNotFoundError:
         return Rules()
+    except KnownError as error:
+        raise KnownError(f"state: {path}: {error}; mend it, or delete it to begin anew", 503) from None
     except (OSError, ValueError):
         raise KnownError(
             f"state: {path} does not say what is known; mend it, or delete it to begin anew", 503
         ) from None
+    return rules
 
 
 def save(config: Config, rules: Rules) -> None:

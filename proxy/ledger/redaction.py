@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
-from proxy.compare.comparison import ChoiceComparison, Comparison, Flip, TokenRef
+from proxy.compare.comparison import ChoiceComparison, Comparison, Flip, Mode, TokenRef
 from proxy.compare.token_stream import Alternative
 from proxy.ledger import privacy
 from proxy.ledger.detail import Detail, Listed, Sent, Side
@@ -26,7 +26,15 @@ Text = tuple[str, Any]
 
 def texts(one: Settlement) -> list[Text]:
     """Return what the hook is to be asked about a settlement, each thing once; nothing where there is nothing but numbers."""
+    if _hashed(one):
+        return []
     return [*_requests(one), *(("output", text) for text in _outputs(one))]
+
+
+def _hashed(one: Settlement) -> bool:
+    """Whether the policy was ``hash`` when it was compared: a request is a JSON object, a keyed hash never is."""
+    content = one.record.content if one.record is not None else None
+    return content is not None and bool(content.request) and not content.request.startswith("{")
 
 
 def _requests(one: Settlement) -> list[Text]:
@@ -64,7 +72,10 @@ def applied(one: Settlement, values: Sequence[Any] | None) -> Settlement:
     kept = record if whole else _without_tokens(record, ids=not gone)
     if record.content is not None:
         kept = replace(kept, content=_content(record.content, requests, spoken))
-    detail = None if one.detail is None else _detail(one.detail, requests, texts=whole, ids=not gone)
+    detail = None
+    if one.detail is not None:
+        scored = record.comparison.mode is Mode.FORCED
+        detail = _detail(one.detail, requests, texts=whole, ids=not gone, scored=scored)
     return replace(one, record=kept, detail=detail)
 
 
@@ -83,10 +94,14 @@ def _content(content: Content, requests: dict[str, str | None], spoken: dict[str
     )
 
 
-def _detail(detail: Detail, requests: dict[str, str | None], *, texts: bool, ids: bool) -> Detail:
-    sent = [_sent(one, requests) for one in detail.shadow]
-    primary = None if detail.primary is None else _sent(detail.primary, requests)
+def _detail(detail: Detail, requests: dict[str, str | None], *, texts: bool, ids: bool, scored: bool) -> Detail:
     same = all(body == value for body, value in requests.items())
+    spelled = {body: None if body == value else value for body, value in requests.items()}
+    # A hook finds nothing in a prompt that is ids: where it has found something elsewhere, a body that came back as it was may hold the same all the same. What
+    # is scored holds the primary's reply, too.
+    asks, scores = requests if same else spelled, requests if same and (texts or not scored) else spelled
+    sent = [_sent(one, scores) for one in detail.shadow]
+    primary = None if detail.primary is None else _sent(detail.primary, asks)
     choices = detail.choices
     if not texts:
         choices = tuple(

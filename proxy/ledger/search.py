@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -239,13 +240,21 @@ def _page(read: Read, kinds: Mapping[int, Kind], found: Sequence[_Looked], last:
     rows = []
     for one in found:
         time, packed = by_seq.get(one.seq, (0.0, b""))
-        summary = _summary(read, one.seq) if packed is None else decode(packed) if packed else None
+        summary = _in_short(read, one.seq, packed)
         if summary is not None:  # else purged meanwhile
             rows.append(Row(one.seq, time, kinds[one.kind]._replace(model=summary.model), summary))
     if last is None:
         return Page(tuple(rows))
     at = read("SELECT id FROM records WHERE seq = ?", [last.seq])
     return Page(tuple(rows), at[0][0] if at else None)
+
+
+def _in_short(read: Read, seq: int, packed: bytes | None) -> Summary | None:
+    """Return a row's summary, from the record itself where there is none or it is damaged; None where the record is gone or cannot be read either."""
+    if packed is not None:
+        with suppress(msgspec.MsgspecError, TypeError, ValueError):
+            return decode(packed)
+    return _summary(read, seq)
 
 
 def _summary(read: Read, seq: int) -> Summary | None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from engines.dialect import Endpoint
 from proxy.compare.comparison import Mode
-from proxy.config import Config
+from proxy.config import Config, Records
 from proxy.judge import shown
 from proxy.judge.desk import Done
 from proxy.judge.examine import Examined
@@ -71,3 +71,27 @@ def test_a_fault_of_ours_costs_the_detail_alone(finish: Finish, monkeypatch, cap
     with caplog.at_level(logging.ERROR):
         assert finish.finished(one.settlements) == list(one.settlements)
     assert [record.message for record in caplog.records] == ["detail_failed"]
+
+
+HOOK = """
+def hide(kind, value):
+    return None
+"""
+
+
+def test_what_is_under_way_is_shown_to_the_hook_when_no_text_is_kept_any_more(tmp_path, monkeypatch) -> None:
+    (tmp_path / "hidesall.py").write_text(HOOK)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    config = Config(records=Records(content="text", redact="hidesall:hide"))
+    finish = Finish(config, JudgeMetrics(config), ThreadPoolExecutor(1))
+    try:
+        one = done(4)
+        assert one.settlements[0].record.content.request
+        finish.take(one, exchange(4))
+        finish.configure(Config(records=Records(content="none", redact="hidesall:hide")))
+        (written, *_) = finish.finished(one.settlements)
+        assert set(written.record.content.primary) == {""}
+        assert written.record.content.request == ""
+        assert written.detail.primary is None
+    finally:
+        finish.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,24 @@ def test_rules_are_kept_and_a_damaged_file_is_neither_used_nor_written_over(tmp_
         (tmp_path / "state" / "known.json").write_bytes(damage)
         with pytest.raises(KnownError, match=r"known\.json does not say what is known"):
             known_file.load(config)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"name":"all","match":{},"expires":2e9,"created":1}', "match"),
+        ('{"name":"all","match":{"shadow":""},"expires":2e9,"created":1}', "match.shadow"),
+        ('{"name":"<b>","match":{"shadow":"s"},"expires":2e9,"created":1}', "name"),
+        ('{"name":"far","match":{"shadow":"s"},"expires":1e300,"created":1}', "expires"),
+        ('{"name":"old","match":{"shadow":"s"},"expires":2e9,"created":-1e300}', "expires"),
+    ],
+)
+def test_a_rule_that_could_not_have_been_asked_for_marks_nothing(tmp_path: Path, text: str, said: str) -> None:
+    config = Config(state=str(tmp_path))
+    (tmp_path / "known.json").write_text(f'{{"rules":[{text}]}}')
+    with pytest.raises(KnownError, match=re.escape(f"known.json: {said}")) as caught:
+        known_file.load(config)
+    assert caught.value.status == 503
 
 
 def ask(config: Config, *asked: tuple[str, str, bytes, dict[str, str]]) -> list[tuple[int, dict]]:

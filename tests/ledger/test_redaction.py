@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proxy.compare.comparison import FlipClass
+from proxy.compare.comparison import FlipClass, Mode
 from proxy.compare.token_stream import Alternative
 from proxy.ledger import redaction
 from proxy.ledger.detail import ChoiceDetail, Detail, Listed, Partial, Sent, Side
@@ -100,6 +100,46 @@ def test_a_changed_request_is_what_is_kept_and_its_ids_are_not(one) -> None:
     assert left.detail.prompt_ids is None
     assert left.detail.redacted
     assert left.detail.choices == one.detail.choices
+
+
+IDS = '{"input_ids":[4242,7,4242,4243]}'
+
+
+def forced(one: Settlement) -> Settlement:
+    """The shadow was sent the prompt and the primary's reply as ids."""
+    comparison = replace(one.record.comparison, mode=Mode.FORCED)
+    detail = replace(one.detail, shadow=(Sent("/generate", IDS),))
+    return replace(one, record=replace(one.record, comparison=comparison), detail=detail)
+
+
+@pytest.mark.parametrize("said", [None, {"messages": []}])
+def test_a_prompt_as_ids_goes_with_the_request_that_was_changed(one, said: object) -> None:
+    one = forced(one)
+    values = asked(one)
+    assert values[2] == json.loads(IDS)
+    values[:2] = [said, said]
+    left = redaction.applied(one, values)
+    assert left.detail.shadow == ()
+    assert left.detail.prompt_ids is None
+    assert left.detail.primary == (None if said is None else Sent("/p", '{"messages":[]}'))
+
+
+@pytest.mark.parametrize("said", [None, " said [this]"])
+def test_a_reply_as_ids_in_what_was_scored_goes_with_the_reply_that_was_changed(one, said: str | None) -> None:
+    one = forced(one)
+    values = asked(one)
+    values[3] = said
+    left = redaction.applied(one, values)
+    assert left.detail.shadow == ()
+    assert left.detail.primary == Sent("/p", OTHER)
+    assert left.record.content.request == BODY
+
+
+def test_what_is_kept_as_hashes_holds_nothing_that_a_hook_could_look_at(make) -> None:
+    hashes = Content("e3" * 32, ("1" * 64,), ("2" * 64,))
+    one = make.compared(make.record(1, content=hashes))
+    assert redaction.texts(one) == []
+    assert redaction.texts(make.compared(make.record(1, content=replace(hashes, request="1" * 64)))) == []
 
 
 def test_a_hook_that_fails_leaves_numbers_alone(one) -> None:

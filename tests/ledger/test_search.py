@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 
 import pytest
 from msgspec.structs import replace
@@ -136,6 +137,16 @@ def test_a_row_without_its_summary_is_read_off_its_record(store, make):
     whole = [shown(row) for row in search(store.read, Filter()).rows]
     store._connection.execute("UPDATE listed SET summary = NULL WHERE seq < 3")
     assert [shown(row) for row in search(store.read, Filter()).rows] == whole
+
+
+@pytest.mark.parametrize("damaged", [b"\xc1", b"", b"\x90", "text", 7])
+def test_a_damaged_row_costs_no_list(store, make, damaged):
+    record = varied(make, 1, random.Random(2))
+    store.settle([make.compared(record)])
+    before = search(store.read, Filter()).rows
+    with sqlite3.connect(store.path) as beside:
+        beside.execute("UPDATE listed SET summary = ?", (damaged,))
+    assert search(store.read, Filter()).rows == before
 
 
 def test_what_is_gone_cannot_be_gone_on_from(many):
