@@ -14,6 +14,10 @@ from proxy.compare.token_stream import Alternative
 from proxy.ledger.pages.strands import Choice, cell, error, taken
 
 
+#: Of so many of an engine's alternatives a panel shows all at once; of more the rest is folded, so that both engines' first ones are seen side by side.
+FIRST = 6
+
+
 def panel(choice: Choice, index: int) -> dict[str, Any] | None:
     """Return what the panel of a token shows; None where neither arm has one."""
     if not 0 <= index < max(choice.length("primary"), choice.length("shadow")):
@@ -51,12 +55,15 @@ def _arm(choice: Choice, arm: str, index: int, own: Any) -> dict[str, Any]:
         logprob = flip.shadow.logprob
     picked = None if own is None else TokenRef(own.id, own.text)
     other = None if flip is None else (flip.shadow if arm == "primary" else flip.primary)
+    listed = _listed(top, picked, other)
+    at_once = [one for number, one in enumerate(listed) if number < FIRST or one["picked"] or one["other"]]
     return {
         "arm": arm,
         "cell": own,
         "logprob": logprob,
         "probability": probability(logprob),
-        "alternatives": _listed(top, picked, other),
+        "alternatives": at_once,
+        "further": [one for one in listed if one not in at_once],
     }
 
 

@@ -59,6 +59,12 @@ def shortened(text: object, longest: int = 120) -> str:
     return whole if len(whole) <= longest else f"{whole[: longest - 1]}…"
 
 
+def ending(text: object, longest: int = 8) -> str:
+    """Return the end of a text whose beginning is the same in many, cut at its front with an ellipsis."""
+    shown = str(printed(text))
+    return shown if len(shown) <= longest else f"…{shown[1 - longest :]}"
+
+
 def count(value: float | None) -> str:
     """Return a whole number with its thousands apart."""
     return NOTHING if value is None else f"{value:,.0f}"
@@ -114,4 +120,4 @@ def moment(value: float | None) -> Markup:
     return template.format(when.isoformat(timespec="seconds"), when.strftime("%Y-%m-%d %H:%M:%S"))
 
 
-FILTERS = {one.__name__: one for one in (visible, shortened, count, amount, share, seconds, size, moment)}
+FILTERS = {one.__name__: one for one in (visible, shortened, ending, count, amount, share, seconds, size, moment)}

@@ -181,6 +181,32 @@ def test_the_page_is_accessible(browse, site, filled, scheme, phone, records):
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("phone", [False, True])
+def test_what_each_engine_believed_is_seen_at_once(browse, site, filled, phone):
+    async def look(page):
+        await page.goto(f"{site}/divergences/{filled.records['genuine/free']}")
+        for table in await page.locator("#panel .wide").all():
+            assert await table.evaluate("one => one.scrollWidth <= one.clientWidth"), "a table's last column is cut"
+        for arm in ("primary", "shadow"):
+            name = (
+                await page.locator(f"#strands .arm.{arm}")
+                .nth(1)
+                .evaluate("one => getComputedStyle(one, '::before').content")
+            )
+            assert name == (
+                f'"{arm.capitalize()}"' if phone else "none"
+            )  # on a phone there is no head above the columns
+        if not phone:
+            await page.locator("#tokens").scroll_into_view_if_needed()
+            await page.evaluate("document.getElementById('tokens').scrollIntoView()")
+            both = page.locator("#panel h4")
+            assert await both.count() == 2
+            assert (await both.nth(1).bounding_box())["y"] < 900
+
+    browse(look, phone=phone)
+
+
+@pytest.mark.browser
 def test_hostile_texts_do_nothing(browse, site):
     async def look(page):
         for record in (HOSTILE, "hostile1free"):

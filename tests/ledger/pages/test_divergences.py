@@ -144,6 +144,7 @@ def test_the_page_is_accessible(browse, site, scheme, phone):
 def test_filter_and_keys(browse, site):
     async def look(page):
         await page.goto(f"{site}/divergences")
+        assert await page.locator("main a[href='/known']").is_visible()
         await page.select_option("#f-class", "near_tie")
         await page.click("text=Apply")
         await page.wait_for_url("**class=near_tie**")  # and until it has been loaded

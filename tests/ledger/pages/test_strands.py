@@ -147,6 +147,16 @@ def test_long_tokens_end_a_window_sooner():
     assert len(rows(huge, 0)) == math.ceil(CHARACTERS / MOST / ROW)
 
 
+def test_a_long_list_of_alternatives_is_folded_but_for_its_first_and_those_named():
+    top = (*(Alternative(-1.0 - at, 100 + at, f"w{at}") for at in range(12)), Alternative(-20.0, 9, "z"))
+    sides = [side("abcd", listed=(Listed(2, top),)), side("abz", ids=(1, 2, 9), listed=(Listed(2, top),))]
+    [primary, shadow] = panel(Choice(Mode.FREE, free(), ChoiceDetail(0, *sides)), 2)["arms"]
+    for arm in (primary, shadow):
+        assert [one["token"]["id"] for one in arm["alternatives"]] == [100, 101, 102, 103, 104, 105, 9]
+        assert [one["rank"] for one in arm["further"]] == [7, 8, 9, 10, 11, 12]
+    assert (primary["alternatives"][-1]["other"], shadow["alternatives"][-1]["picked"]) == (True, True)
+
+
 def test_the_panel_has_both_lists():
     kept = ChoiceDetail(
         0, side("abcd", listed=(Listed(2, TOP),), partial=(Partial(2, b"\xf0"),)), side("abz", ids=(1, 2, 9))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup, escape
 
 from proxy.ledger.pages.frame import environment
-from proxy.ledger.pages.visible import amount, count, moment, printed, seconds, share, shortened, size, visible
+from proxy.ledger.pages.visible import amount, count, ending, moment, printed, seconds, share, shortened, size, visible
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,8 @@ def test_a_cut_is_marked():
     assert shortened("abcdef", 4) == "abc…"
     assert shortened("abcd", 4) == "abcd"
     assert shortened(True) == "yes"
+
+
+def test_of_what_begins_alike_the_end_is_shown():
+    assert ending("traffic0-18ed03ef300b186c-6") == "…b186c-6"
+    assert (ending("short"), ending(None)) == ("short", "–")
