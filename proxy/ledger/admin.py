@@ -6,6 +6,7 @@ for. What is answered is in two tables (``api.answers``, ``pages.routes.pages``)
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,8 @@ from proxy.ledger.operation import Operation
 from proxy.ledger.pages import frame, routes
 from proxy.ledger.site import SITE, Site
 from proxy.ledger.store_error import StoreError
+
+log = logging.getLogger("parhelion.admin")
 
 #: On every answer of this port; a page has a policy of its own for its content, a static file may be kept.
 HEADERS = {
@@ -75,6 +78,14 @@ def _errors(known: Known) -> Any:
             status, text = 405, "this is not answered here; /api lists the addresses"
         except web.HTTPRequestEntityTooLarge:
             status, text = 413, "a change is one short JSON object"
+        except web.HTTPException:
+            raise
+        except Exception:  # a fault of ours, or damage that SQLite does not see
+            log.exception("answer_failed")  # the formatter writes where and what kind
+            status, text = (
+                500,
+                "this cannot be shown: something on disk is damaged, or this is a fault of ours; the log says where",
+            )
         if wants_page(request, known):
             return frame.failed(request, status, text)
         return api.refused(status, text)

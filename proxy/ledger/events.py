@@ -33,5 +33,14 @@ def add(connection: sqlite3.Connection, event: Event) -> None:
 
 
 def read(rows: Iterable[tuple[float, str, str]]) -> list[Event]:
-    """Read the rows of ``SINCE``."""
-    return [Event(time, kind, msgspec.json.decode(detail)) for time, kind, detail in rows]
+    """Read the rows of ``SINCE``; one that is damaged is left out."""
+    return [event for row in rows if (event := _event(*row)) is not None]
+
+
+def _event(time: object, kind: str, detail: str) -> Event | None:
+    if not isinstance(time, float):
+        return None
+    try:
+        return Event(time, kind, msgspec.json.decode(detail, type=dict[str, Any]))
+    except msgspec.MsgspecError:
+        return None

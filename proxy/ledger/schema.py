@@ -46,8 +46,10 @@ def version(connection: sqlite3.Connection) -> int:
     ).fetchone()
     if known is None:
         return 0
-    row = connection.execute("SELECT version FROM schema_version").fetchone()
-    return int(row[0]) if row else 0
+    row = connection.execute("SELECT * FROM schema_version").fetchone()
+    if row is None or not isinstance(row[0], int) or row[0] < 1:
+        raise sqlite3.DatabaseError("its table schema_version holds no version of ours: is this a record store?")
+    return row[0]
 
 
 def migrate(connection: sqlite3.Connection) -> int:

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -70,13 +70,21 @@ class Store:
     def open(cls, url: str, *, create: bool = True, busy_seconds: float = 5.0) -> Store:
         """Open for writing. A damaged file is set aside and a new one begun, with a line in the log. Raises StoreError."""
         path = store_file.path_of(url)
-        connection = store_file.connect_or_set_aside(path, create=create, busy_seconds=busy_seconds)
-        store = cls(path, connection, busy_seconds=busy_seconds, writes=True)
-        try:
-            store._begin()
-        except BaseException:
-            store.close()
-            raise
+        for last in (False, True):
+            connection = store_file.connect_or_set_aside(path, create=create or last, busy_seconds=busy_seconds)
+            store = cls(path, connection, busy_seconds=busy_seconds, writes=True)
+            try:
+                store._begin()
+            except (ValueError, TypeError) as error:  # damage that SQLite does not see: no number where sums are
+                store.close()
+                if last:
+                    raise
+                store_file.set_aside(path, f"its sums cannot be read ({type(error).__name__})")
+            except BaseException:
+                store.close()
+                raise
+            else:
+                break
         return store
 
     @classmethod
@@ -227,9 +235,11 @@ class Store:
             self._kept.take_footprint(row)
 
     def footprint(self, id: str) -> dict[str, Any] | None:  # noqa: A002 - the contract's word
-        """Look a footprint up by its id. Raises StoreError."""
+        """Look a footprint up by its id; None for one that is damaged, too. Raises StoreError."""
         rows = self.read("SELECT body FROM footprints WHERE id = ?", [id])
-        return msgspec.json.decode(rows[0][0], type=dict[str, Any]) if rows else None
+        with suppress(msgspec.MsgspecError):
+            return msgspec.json.decode(rows[0][0], type=dict[str, Any]) if rows else None
+        return None
 
     def tallies(self) -> Tallies:
         """Sums over all conversations ever counted. Raises StoreError."""

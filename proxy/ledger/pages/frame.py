@@ -37,6 +37,7 @@ _TITLES = {
     413: "Too large",
     421: "Not under this name",
     429: "Too many tries",
+    500: "This cannot be shown",
     503: "Not available now",
 }
 

@@ -115,7 +115,10 @@ def moment(value: float | None) -> Markup:
     """Return Unix seconds as a ``<time>`` in UTC, to the second."""
     if value is None:
         return Markup("–")
-    when = datetime.fromtimestamp(value, UTC)
+    try:
+        when = datetime.fromtimestamp(value, UTC)
+    except (ValueError, OverflowError, OSError, TypeError):  # of a damaged file, or a clock gone wrong
+        return Markup.escape(shortened(f"{value}", 24))
     template = Markup('<time datetime="{}">{}</time>')
     return template.format(when.isoformat(timespec="seconds"), when.strftime("%Y-%m-%d %H:%M:%S"))
 
