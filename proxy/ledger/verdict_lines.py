@@ -82,10 +82,10 @@ def _evidence(verdict: Numbers) -> list[str]:
         return []
     allowed, decides = _percent(_allowed(verdict)), number(log(1 / verdict["alpha"]))
     fail, passed = number(verdict["log_e_fail"]), number(verdict["log_e_pass"])
-    asked = f"is bad more often than the control by over {allowed}, {passed} that by less"
+    asked = f"bad more often than the control by over {allowed}"
     if verdict["floor"] == "assumed":
-        asked = f"is bad in over {allowed} of conversations, {passed} that in fewer"
-    return [f"Evidence (natural logarithm; {decides} decides): {fail} that it {asked}."]
+        asked = f"bad in over {allowed} of conversations"
+    return [f"Evidence (natural logarithm; {decides} decides): {fail} for FAIL ({asked}), {passed} for PASS."]
 
 
 def _only_missing(verdict: Numbers) -> bool:

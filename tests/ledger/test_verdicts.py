@@ -129,9 +129,9 @@ def printed(report) -> str:
             {"worse": 90, "both": 2, "better": 1, "neither": 300, "missing": 3},
             ("candidate: FAIL after 393 conversations: bad more often than the control by ", "Bad in 92 (genuine_flip 92); the control in 3 (output_length 3)."),
         ),
-        (SCOPE, {"neither": 40}, ("candidate: KEEP WATCHING after 40 conversations; about ", " more to a PASS if it goes on like this. Evidence (natural logarithm; 4.61 decides): -", " that it is bad more often than the control by over 1 %, ", " that by less. None was bad.")),
+        (SCOPE, {"neither": 40}, ("candidate: KEEP WATCHING after 40 conversations; about ", " more to a PASS if it goes on like this. Evidence (natural logarithm; 4.61 decides): -", " for FAIL (bad more often than the control by over 1 %), ", " for PASS. None was bad.")),
         (SCOPE, {"worse": 3, "neither": 7}, ("candidate: KEEP WATCHING after 10 conversations; about ", " more to a FAIL if it goes on like this.")),
-        (ALONE, {"worse": 1, "neither": 20}, (" more to a FAIL if it goes on like this. Evidence (natural logarithm; 4.61 decides): ", " that it is bad in over 1 % of conversations, -", " that in fewer. Bad in 1 (genuine_flip 1).")),
+        (ALONE, {"worse": 1, "neither": 20}, (" more to a FAIL if it goes on like this. Evidence (natural logarithm; 4.61 decides): ", " for FAIL (bad in over 1 % of conversations), -", " for PASS. Bad in 1 (genuine_flip 1).")),
         (SCOPE, {"neither": 30, "missing": 7}, ("candidate: KEEP WATCHING after 30 conversations; no PASS while so many have no result (about ", " more that have one would be evidence enough). Evidence")),
         (SCOPE, {"missing": 7}, ("candidate: KEEP WATCHING after 0 conversations. 7 more have no result (shadow_error 7): ",)),
         (

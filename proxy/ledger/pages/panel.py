@@ -13,7 +13,6 @@ from proxy.compare.comparison import Mode, TokenRef
 from proxy.compare.token_stream import Alternative
 from proxy.ledger.pages.strands import Choice, cell, error, taken
 
-
 #: Of so many of an engine's alternatives a panel shows all at once; of more the rest is folded, so that both engines' first ones are seen side by side.
 FIRST = 6
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from proxy.compare.headline import REASONS
 from proxy.ledger import rows
+from proxy.ledger.cells import ABSENT
 from proxy.ledger.charts import along as drawn_along
 from proxy.ledger.charts.strips import Line, Spread, floors, quantiles
 from proxy.ledger.charts.survival import survival as drawn_survival
@@ -19,6 +20,23 @@ from proxy.ledger.parts.part import QUANTILES, At, Cell, Part, Table, data, dist
 from proxy.ledger.where_lines import where_lines
 
 _MODES = {"free": "answering on its own", "forced": "scoring the primary's tokens"}
+#: Headline numbers that are drawn; the table below has all of them.
+_DRAWN = frozenset(
+    {
+        "identical_share",
+        "divergences_per_1000_tokens",
+        "genuine_divergences_per_1000_tokens",
+        "flips_per_1000_positions",
+        "genuine_flips_per_1000_positions",
+        "top1_agreement_share",
+        "mean_error_nats",
+        "p99_error_nats",
+        "mean_tv_lower_bound",
+        "k3_nats",
+    }
+)
+#: So many names of numbers are told in a sentence.
+_TOLD = 4
 _SPREADS = (
     ("logprob_error_nats", "Logprob error", "nats"),
     ("relative_error", "Relative error of logprobs", "share"),
@@ -36,14 +54,22 @@ def floor_and_excess(shadow: At) -> Part:
         if not found:
             continue
         charts.append(
-            floors([Line(named(name), found.value[name]) for name in found.names()], f"Floor and excess, {words}")
+            floors(
+                [Line(named(name), found.value[name]) for name in found.names() if name in _DRAWN],
+                f"Floor and excess, {words}",
+            )
         )
         tables.append(_headline(found, f"Headline numbers, {mode}: {words}"))
         if left := block["without_floor"]:
             said.append(
                 Markup(
-                    "{}: {} requests and {} tokens are left out here, for the control has no result of the same."
-                ).format(mode, data(left["requests"], count), data(left["tokens"], count))
+                    "{}: left out here, for the control has no result of the same: {} {} and {} tokens of the candidate's."
+                ).format(
+                    mode,
+                    data(left["requests"], count),
+                    "request" if left["requests"].value == 1 else "requests",
+                    data(left["tokens"], count),
+                )
             )
         said += _no_interval(mode, found)
     return Part("Floor and excess", tuple(said), tuple(charts), tuple(tables), "Nothing has been compared yet.")
@@ -68,9 +94,14 @@ def _no_interval(mode: str, found: At) -> list[str]:
         if (why := found[name]["no_interval"]["interval"].value) is not None:
             by.setdefault(why, []).append(named(name))
     return [
-        f"{mode}: no interval of the excess, for {REASONS.get(why) or why}: {', '.join(names)}."
+        f"{mode}: no interval of the excess, for {REASONS.get(why) or why}: {_listed(names, len(found.names()))}."
         for why, names in by.items()
     ]
+
+
+def _listed(names: list[str], of: int) -> str:
+    """A few names, or how many there are: the table has a dash for each of them."""
+    return ", ".join(names) if len(names) <= _TOLD else f"{len(names)} of the {of} numbers (a dash in the table)"
 
 
 def survival(shadow: At) -> Part:
@@ -110,7 +141,7 @@ def places(shadow: At) -> Part:
     tables = (Table("The candidate's conversations, cut by what is known of the request", heads, cut),) if cut else ()
     return Part(
         "Where it differs",
-        tuple(f"{line}." for line in where_lines(shadow.value)),
+        tuple(f"{line[:1].upper()}{line[1:]}." for line in where_lines(shadow.value)),
         (*charts, slices(shadow["slices"].value)),
         tables,
     )
@@ -134,7 +165,7 @@ def values(shadow: At, control: At | None) -> Part:
 
 
 def everything(report: Mapping[str, Any]) -> list[Table]:
-    """Return the terminal's tables, one a mode, all shadows side by side, with the legends of their rows."""
+    """Return the terminal's tables, one a mode, all shadows side by side, with the legends of their rows; rows that no shadow has are left out."""
     found: list[Table] = []
     for mode, words, table in (
         ("free", "each shadow answers on its own", rows.FREE),
@@ -143,9 +174,24 @@ def everything(report: Mapping[str, Any]) -> list[Table]:
         columns = [(one, one["modes"][mode]) for one in report["shadows"] if one["modes"].get(mode, {}).get("requests")]
         if not columns:
             continue
-        shown = tuple((row.label.strip(), *(row.cell(numbers) for _, numbers in columns)) for row in table)
+        lines = [(row, (name, *(row.cell(numbers) for _, numbers in columns))) for name, row in _whole(table)]
+        lines = [(row, line) for row, line in lines if set(line[1:]) != {ABSENT}]
         heads = ("what", *(f"{inert(one['name'], 60)} ({one['role']})" for one, _ in columns))
         said = {note for one in found for note in one.notes}
-        notes = dict.fromkeys(f"{row.note}." for row in table if row.note)
-        found.append(Table(f"{mode}: {words}", heads, shown, notes=tuple(one for one in notes if one not in said)))
+        notes = dict.fromkeys(f"{row.note}." for row, _ in lines if row.note)
+        kept = tuple(one for one in notes if one not in said)
+        found.append(Table(f"{mode}: {words}", heads, tuple(line for _, line in lines), notes=kept))
     return found
+
+
+def _whole(table: Sequence[rows.Row]) -> Iterator[tuple[str, rows.Row]]:
+    """Rows with names that stand alone: where a terminal's row is indented, what it is of is set before it."""
+    above: dict[int, str] = {}
+    for row in table:
+        label = row.label.strip()
+        depth = len(row.label) - len(row.label.lstrip())
+        outer = [said for level, said in above.items() if level < depth]
+        yield ": ".join([*outer, label]), row
+        above = {level: said for level, said in above.items() if level < depth} | {
+            depth: label.rpartition(": ")[0] or label
+        }

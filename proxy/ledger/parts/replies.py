@@ -11,6 +11,9 @@ from proxy.ledger.pages.visible import NOTHING, count, share
 from proxy.ledger.parts.part import QUANTILES, At, Cell, Part, Table, data, distribution, interval, named
 from proxy.ledger.tie_report import sentences
 
+_UNSTREAMED = (
+    "The shadow was not asked to stream, so it has no times of single tokens: what is here is the primary's alone."
+)
 _LATENCY = (("time_to_first_token_seconds", "Time to the first token"), ("inter_token_seconds", "Time between tokens"))
 
 
@@ -120,4 +123,6 @@ def latency(shadow: At) -> Part:
         table += [(f"{title}, {arm} (seconds)", *distribution(block)) for arm, block in arms]
     heads = ("of", *QUANTILES, "n")
     tables = (Table("Latency of streamed replies that the shadow answered too", heads, tuple(table)),) if table else ()
-    return Part("Latency of both arms", (), tuple(charts), tables, "Nothing was streamed in both arms.")
+    known = {arm for arm in ("primary", "shadow") for key, _ in _LATENCY if shadow["latency"][key][arm]}
+    said = (_UNSTREAMED,) if known == {"primary"} else ()
+    return Part("Latency of both arms", said, tuple(charts), tables, "Nothing was streamed in both arms.")

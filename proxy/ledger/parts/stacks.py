@@ -74,7 +74,7 @@ def _said(shadow: At) -> list[Cell]:
 def _fact(at: At, origin: At) -> Cell:
     if at.value is None:
         return NOTHING
-    shown = at.value if isinstance(at.value, str) else repr(at.value)
+    shown = at.value if isinstance(at.value, str | bool) else repr(at.value)
     return Markup("<bdi>{}</bdi> <small>{}</small>").format(printed(shown), origin.value or "")
 
 

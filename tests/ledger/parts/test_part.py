@@ -78,3 +78,45 @@ def test_every_part_says_that_there_is_nothing(part):
     found = part(At({"name": "c", "role": "candidate", "modes": {}, "findings": [], "latency": {}}))
     assert (found.said, found.charts, found.tables) == ((), (), ())
     assert found.empty
+
+
+def arm(**free: object) -> dict[str, object]:
+    error = {"median": 0.01, "p90": 0.1, "p99": 0.2, "max": 0.3, "mean": 0.02, "count": 9}
+    block = {
+        "requests": 3,
+        "divergences": {"genuine": 1, "near_tie": 0, "exact_tie": 0, "unknown": 0},
+        "logprob_error_nats": error,
+    }
+    return {"name": "c", "role": "candidate", "modes": {"free": block | free}}  # fmt: skip
+
+
+def test_a_row_of_all_numbers_says_what_it_is_of_and_is_left_out_where_no_arm_has_it():
+    [table] = measured.everything({"shadows": [arm()]})
+    cells = {row[0]: row[1] for row in table.rows}
+    assert len(cells) == len(table.rows)
+    assert (cells["divergences: genuine"], cells["logprob error: p99"], cells["logprob error: max"]) == (
+        "1",
+        "0.2",
+        "0.3",
+    )
+    assert not any(one.startswith(("tools", "embeddings", "rerank")) for one in cells)
+    assert "–" not in cells.values()
+
+
+def test_many_numbers_without_an_interval_are_counted_and_few_are_named():
+    lacking = {"raw": 1.0, "n": 4, "no_interval": {"interval": "few_conversations"}}
+    blocks = {f"k{number}_nats": lacking for number in range(7)}
+    for names, said in ((7, "7 of the 7 numbers (a dash in the table)."), (2, "k0 nats, k1 nats.")):
+        shown = dict(list(blocks.items())[:names])
+        part = measured.floor_and_excess(At({"modes": {"free": {"headline": shown}}}))
+        assert [str(line) for line in part.said] == [
+            f"free: no interval of the excess, for fewer than 10 conversations: {said}"
+        ]
+
+
+def test_the_primary_alone_having_times_is_explained():
+    times = {"median": 0.1, "p90": 0.2, "p99": 0.3, "max": 0.4, "mean": 0.1, "count": 4}
+    alone = {"latency": {"time_to_first_token_seconds": {"primary": times}}}
+    both = {"latency": {"time_to_first_token_seconds": {"primary": times, "shadow": times}}}
+    assert "not asked to stream" in str(replies.latency(At(alone)).said[0])
+    assert replies.latency(At(both)).said == ()
