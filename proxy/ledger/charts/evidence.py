@@ -61,7 +61,15 @@ def _times(times: list[float]) -> Scale:
 
 def _when(x: Scale) -> tuple[tuple[float, str], ...]:
     """Five times; without the day where all are of one."""
-    form = "%H:%M:%S" if x.high - x.low < _MINUTES else "%H:%M" if x.high - x.low < _DAY else "%m-%d %H:%M" if x.high - x.low < 3 * _DAY else "%m-%d"
+    form = (
+        "%H:%M:%S"
+        if x.high - x.low < _MINUTES
+        else "%H:%M"
+        if x.high - x.low < _DAY
+        else "%m-%d %H:%M"
+        if x.high - x.low < 3 * _DAY
+        else "%m-%d"
+    )
     most = 4
     places = [x.low + (x.high - x.low) * (part + 0.5) / most for part in range(most)]
     return tuple((one, said) for one in places if (said := _clock(one, form)))

@@ -151,3 +151,11 @@ def test_rows_without_n_are_not_shares():
     assert svg is not None
     widths = [float(one.get("width", "")) for one in svg.iter() if one.tag.endswith("rect")]
     assert widths == [101, 303]
+
+
+def test_times_of_a_few_minutes_are_told_apart():
+    grown = [
+        {"time": 1_000_000.0 + at * 60, "conversations": at + 1, "log_e_fail": at, "log_e_pass": -at} for at in range(3)
+    ]
+    drawn = evidence(grown, 0.01)
+    assert [said in drawn for said in ("13:46:55", "13:47:25", "13:47:55", "13:48:25")] == [True] * 4
