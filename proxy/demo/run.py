@@ -6,11 +6,13 @@ it is plain lines. Whatever was started is stopped, in order, however the demo e
 
 from __future__ import annotations
 
+import secrets
 import signal
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -60,7 +62,8 @@ def run(*, requests: int, json_file: Path | None, html_file: Path | None = None,
                 console.print(f"[dim]{time.monotonic() - started:6.1f} s[/]  {text}", highlight=False, soft_wrap=True)
 
             trio = stack.enter_context((with_vllm if vllm else light)(directory, say))
-            proxy = stack.enter_context(ProxyProcess(_settings(trio, directory), directory))
+            settings = _settings(trio, directory)
+            proxy = stack.enter_context(ProxyProcess(settings, directory))
             proxy.wait_known(["primary", *(shadow["name"] for shadow in trio.shadows)], _PROBING)
             say(f"proxy ready: clients {proxy.clients}, metrics {proxy.admin}/metrics, pages {proxy.admin}/")
             _drive(proxy, trio, requests, console)
@@ -73,7 +76,7 @@ def run(*, requests: int, json_file: Path | None, html_file: Path | None = None,
                 _write_html(report, html_file, directory)
                 say(f"report written to {html_file}")
             if keep:
-                _keep(proxy, trio, console)
+                _keep(_kept(proxy, trio, settings, directory), console)
     except KeyboardInterrupt:
         console.print("stopped")
         return 130
@@ -106,6 +109,9 @@ def _settings(trio: Trio, directory: Path) -> dict[str, Any]:
     return {
         "listen": "127.0.0.1:0",
         "admin": "127.0.0.1:0",
+        "admin_token": secrets.token_urlsafe(
+            12
+        ),  # so that what asks for one can be tried: the kill switch, marking as known
         "state": str(directory / "state"),
         "spool": {"path": str(directory / "spool")},
         "primary": {"url": trio.primary},
@@ -221,14 +227,24 @@ def _write_html(report: dict[str, Any], file: Path, directory: Path) -> None:
     write_html(file, render_html(report, examples, content="text", repeat="parhelion demo --html FILE"))
 
 
-def _keep(proxy: ProxyProcess, trio: Trio, console: Console) -> None:
-    console.print(
-        f"\nEverything is left running until Ctrl-C:\n  clients  {proxy.clients}/v1   model {MODEL}", highlight=False
-    )
-    console.print(
-        f"  pages    {proxy.admin}/\n  metrics  {proxy.admin}/metrics\n  report   {proxy.admin}/api/v1/report\n  primary  {trio.primary}",
-        highlight=False,
-    )
+def _kept(proxy: ProxyProcess, trio: Trio, settings: dict[str, Any], directory: Path) -> list[str]:
+    """What is left running, and what can be tried on it."""
+    shadows = [f"{one['name']:<8} {one['url']}" for one in trio.shadows]
+    return [
+        f"clients  {proxy.clients}/v1   model {MODEL}",
+        f"pages    {proxy.admin}/",
+        f'token    {settings["admin_token"]}   to sign in with, for what changes something (the kill switch, "Mark as known")',
+        f"metrics  {proxy.admin}/metrics",
+        f"report   {proxy.admin}/api/v1/report",
+        f"primary  {trio.primary}",
+        *shadows,
+        f"config   {directory / 'parhelion.yaml'}   for `parhelion report -c`, `export`, `replay`, `probes mine`",
+    ]
+
+
+def _keep(said: Sequence[str], console: Console) -> None:
+    lines = "".join(f"\n  {line}" for line in said)
+    console.print(f"\nEverything is left running until Ctrl-C:{lines}", highlight=False, soft_wrap=True, markup=False)
     try:
         threading.Event().wait()
     except KeyboardInterrupt:
