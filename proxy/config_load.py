@@ -282,7 +282,7 @@ def check_url(url: str, key: str) -> None:
         raise ConfigError(f"{key}: must be a plain base URL, without query, fragment or blanks")
 
 
-def _check_secret(value: str | None, key: str) -> None:
+def check_secret(value: str | None, key: str) -> None:
     """Refuse what cannot stand in a header; the value is not shown."""
     if value is not None and not re.fullmatch(r"[\x21-\x7e]+", value):
         raise ConfigError(
@@ -318,14 +318,14 @@ def checked(config: Config) -> Config:
 
 def _check(config: Config) -> None:
     check_url(config.primary.url, "primary.url")
-    _check_secret(config.primary.api_key, "primary.api_key")
+    check_secret(config.primary.api_key, "primary.api_key")
     _check_declared(config.primary.declare, "primary.declare")
-    _check_secret(config.admin_token, "admin_token")
-    _check_secret(config.sampling.salt, "sampling.salt")
+    check_secret(config.admin_token, "admin_token")
+    check_secret(config.sampling.salt, "sampling.salt")
     names: set[str] = set()
     for number, shadow in enumerate(config.shadows):
         check_url(shadow.url, f"shadows[{number}].url")
-        _check_secret(shadow.api_key, f"shadows[{number}].api_key")
+        check_secret(shadow.api_key, f"shadows[{number}].api_key")
         _check_declared(shadow.declare, f"shadows[{number}].declare")
         if shadow.name in names or shadow.name == "primary":
             raise ConfigError(f"shadows[{number}].name: {shadow.name!r} is taken; give each shadow its own name")

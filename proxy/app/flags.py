@@ -5,7 +5,11 @@ House rules. Pure; what a flag's value means is the configuration's to check.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from proxy.config_file import ConfigError
+from proxy.config_load import check_secret
 
 
 def engine_flags(
@@ -28,3 +32,16 @@ def engine_flags(
     if shadows:
         flags["shadows"] = shadows
     return flags
+
+
+def key_of(variable: str | None, environment: Mapping[str, str]) -> str | None:
+    """Return the key that ``--api-key-env VARIABLE`` means, None without the option. Raises ConfigError, and quotes neither: the name may be the key itself, given by mistake."""
+    if variable is None:
+        return None
+    key = environment.get(variable, "")
+    if not key:
+        raise ConfigError(
+            "--api-key-env: there is no such environment variable, or it is empty; give the variable's name, never the key itself"
+        )
+    check_secret(key, "--api-key-env")
+    return key

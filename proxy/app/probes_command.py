@@ -68,6 +68,7 @@ def run(
     least: float = 1e-5,
     engine: str = "auto",
     model: str | None = None,
+    api_key_env: str | None = None,
     concurrency: int = 4,
     json: Annotated[Path | None, Parameter(name="--json")] = None,
 ) -> int:
@@ -95,15 +96,19 @@ def run(
         The engine's dialect, when it should not be detected.
     model
         The model to ask for; that of the probes' file when left out.
+    api_key_env
+        Name of the environment variable that holds the engine's API key; the key itself stands on no command line.
     concurrency
         How many probes are asked at once.
     json
         Also write what was found to this file.
     """
+    from proxy.app.flags import key_of
     from proxy.app.probes_run import Asked
     from proxy.app.probes_run import run as work
 
-    if not 0.0 < alpha < 0.5 or least < 0.0 or concurrency < 1:
+    if not 0.0 < alpha < 0.5 or not least >= 0.0 or concurrency < 1:
         raise ConfigError("--alpha is above 0 and below 0.5, --least 0 or more, --concurrency at least 1")
-    place = baseline if baseline is not None else file.with_name(file.name + ".baseline.json")
-    return work(Asked(file, url, place, learn, every, alpha, least, engine, model, concurrency), json)
+    place = baseline if baseline is not None else file.parent / f"{file.name}.baseline.json"
+    key = key_of(api_key_env, os.environ)
+    return work(Asked(file, url, place, learn, every, alpha, least, engine, model, concurrency, key), json)

@@ -21,7 +21,7 @@ from proxy.ledger.record import Record
 from proxy.ledger.store import Store
 from proxy.ledger.store_error import StoreError
 from proxy.probes.ask import Subject
-from proxy.probes.mine import ASSUMED_FLOOR, Spot, floor_of, mined, spots
+from proxy.probes.mine import ASSUMED_FLOOR, TRIES, Spot, floor_of, mined, spots
 from proxy.probes.probe import BadProbes, ProbeSet, save
 
 _RECORDS = 20_000  # the newest, as many as a machine reads in seconds
@@ -32,7 +32,8 @@ def run(config: Config, out: Path, number: int, since: str | None, longest: int)
     """Mine and write; return the exit status. Raises ConfigError."""
     records = _records(config, since)
     floor = floor_of(records)
-    found = spots(records, ASSUMED_FLOOR if floor is None else floor, longest)
+    ties = spots(records, ASSUMED_FLOOR if floor is None else floor, longest)
+    found = _whole(config, [one for one in ties if one.model == ties[0].model], number * TRIES)  # a set is of one model
     if not found:
         text = "" if any(one.content for one in records) else "; `records.content: text` keeps what is needed"
         sys.stderr.write(f"parhelion: no near tie in {len(records)} records that could be asked again{text}\n")
@@ -45,10 +46,10 @@ def run(config: Config, out: Path, number: int, since: str | None, longest: int)
         raise ConfigError(f"primary: {error.reason}") from None
     except BadProbes as error:
         raise ConfigError(f"--out: {error}") from None
-    prompts = len({one.prompt for one in found})
+    prompts = len({one.prompt for one in ties})
     said = "assumed: no control has shown it" if floor is None else "the control's"
     sys.stdout.write(
-        f"{len(probes.probes)} probes out of {len(found)} near ties of {prompts} prompts in {len(records)} records; noise floor {probes.floor:.3g} nat ({said})\n"
+        f"{len(probes.probes)} probes out of {len(ties)} near ties of {prompts} prompts in {len(records)} records; noise floor {probes.floor:.3g} nat ({said})\n"
     )
     for reason, count in sorted(refused.items()):
         sys.stdout.write(f"  {count} not taken: {reason}\n")
@@ -66,6 +67,24 @@ def _records(config: Config, since: str | None) -> list[Record]:
         raise ConfigError(f"records.url: {error}") from None
 
 
+def _whole(config: Config, found: list[Spot], enough: int) -> list[Spot]:
+    """The first ``enough`` of records that the redaction hook left as they were: any other's ids, told as text, would be what it hid."""
+    redacted: dict[str, bool] = {}
+    kept: list[Spot] = []
+    try:
+        with Store.open_read_only(config.records.url) as store:
+            for spot in found:
+                if spot.record not in redacted:
+                    detail = store.detail(spot.record)
+                    redacted[spot.record] = detail is not None and detail.redacted
+                kept += [] if redacted[spot.record] else [spot]
+                if len(kept) >= enough:
+                    break
+    except StoreError as error:
+        raise ConfigError(f"records.url: {error}") from None
+    return kept
+
+
 async def _asked(
     config: Config, found: list[Spot], number: int, floor: float, longest: int
 ) -> tuple[ProbeSet, dict[str, int]]:
@@ -73,5 +92,6 @@ async def _asked(
     async with connect(one.url, api_key=one.api_key, timeout=_SECONDS) as fetch:
         speaks = dialect(one.engine if one.engine != "auto" else await detect(fetch))
         model = found[0].model or None
-        same = [spot for spot in found if spot.model == found[0].model]  # a set is of one model
-        return await mined(Subject(fetch, speaks, model), same, number, floor, longest)
+        return await mined(
+            Subject(fetch, speaks, model), found, number, floor, longest, texts=config.records.redact is None
+        )

@@ -23,9 +23,10 @@ from engines.dialect import DialectError, Fetch
 from engines.http_fetch import connect
 from engines.probe import stack_of
 from engines.registry import NAMES, detect, dialect
-from proxy.app.reporting import write_json
+from proxy.app.reporting import heard, write_json
 from proxy.config_file import ConfigError
 from proxy.config_load import check_url
+from proxy.ledger.inert import inert
 from proxy.probes import baseline as baselines
 from proxy.probes.ask import NoRun, Run, Subject
 from proxy.probes.ask import run as one_run
@@ -51,6 +52,7 @@ class Asked(Struct, frozen=True):
     engine: str
     model: str | None
     concurrency: int
+    api_key: str | None = None
 
 
 def run(asked: Asked, json: Path | None) -> int:
@@ -64,7 +66,9 @@ def run(asked: Asked, json: Path | None) -> int:
         known = None if asked.learn else baselines.load(asked.baseline)
         if known is not None and known.probes != probes.id:
             raise BadProbes(f"{asked.baseline}: of other probes than {asked.file}; learn it anew with --learn")
-        found = asyncio.run(_work(asked, probes, known, pause))
+        if known is not None and len(known.runs[0].gaps) != len(probes.probes):
+            raise BadProbes(f"{asked.baseline}: its runs are not of all probes; learn it anew with --learn")
+        change, found = asyncio.run(_work(asked, probes, known, pause))
     except BadProbes as error:
         raise ConfigError(str(error)) from None
     except DialectError as error:
@@ -75,11 +79,16 @@ def run(asked: Asked, json: Path | None) -> int:
         ) from None
     if json is not None:
         write_json(json, found)
+    if change is not None:
+        with heard():
+            _print(change, found["footprint"]["differ"], Console())
     return 1 if found.get("changed") else 0
 
 
-async def _work(asked: Asked, probes: ProbeSet, known: Baseline | None, pause: float | None) -> dict[str, Any]:
-    async with connect(asked.url, timeout=_SECONDS) as fetch:
+async def _work(
+    asked: Asked, probes: ProbeSet, known: Baseline | None, pause: float | None
+) -> tuple[Change | None, dict[str, Any]]:
+    async with connect(asked.url, api_key=asked.api_key, timeout=_SECONDS) as fetch:
         speaks = dialect(asked.engine if asked.engine != "auto" else await detect(fetch))
         model = asked.model or probes.model or None
         subject = Subject(fetch, speaks, model)
@@ -88,18 +97,18 @@ async def _work(asked: Asked, probes: ProbeSet, known: Baseline | None, pause: f
             save(asked.baseline, known)
             sys.stdout.write(f"learned: {LEARNED} runs of {len(probes.probes)} probes, kept in {asked.baseline}\n")
             if pause is None:
-                return {
-                    "schema": "parhelion.probe_run/1",
-                    "learned": True,
-                    "changed": None,
-                    "runs": [len(known.runs), 0],
-                }
+                counts = [len(known.runs), 0]
+                return None, {"schema": "parhelion.probe_run/1", "learned": True, "changed": None, "runs": counts}
         if pause is None:
             runs = await _runs(asked, probes, subject, block(asked.alpha, len(known.runs)))
             change = compare([one.name for one in probes.probes], known.runs, runs, asked.alpha, asked.least)
         else:
             change = await _watched(asked, probes, subject, known, pause)
-        return _said(change, known, await _stack(fetch, subject), asked)
+        try:
+            stack = await _stack(fetch, subject)
+        except DialectError:  # it has answered the probes: what they say holds without its routes
+            stack = "", {}
+        return change, _said(change, known, stack)
 
 
 async def _learned(asked: Asked, probes: ProbeSet, subject: Subject) -> Baseline:
@@ -147,25 +156,24 @@ def _line(text: str) -> None:
     sys.stdout.flush()
 
 
-def _said(change: Change, known: Baseline, stack: tuple[str, dict[str, Any]], asked: Asked) -> dict[str, Any]:
+def _said(change: Change, known: Baseline, stack: tuple[str, dict[str, Any]]) -> dict[str, Any]:
     footprint, fields = stack
-    differ = {name: [was, fields.get(name)] for name, was in known.fields.items() if was != fields.get(name)}
-    _print(change, differ, asked.least)
+    both = {name: (was, fields.get(name)) for name, was in known.fields.items()}
+    differ = {name: [was, now] for name, (was, now) in both.items() if None not in {was, now} and was != now}
     return {
         "schema": "parhelion.probe_run/1",
         "learned": False,
         **to_builtins(change),
-        "footprint": {"was": known.footprint, "now": footprint, "differ": differ},
+        "footprint": {"was": known.footprint, "now": footprint or None, "differ": differ},
     }
 
 
-def _print(change: Change, differ: dict[str, list[Any]], least: float) -> None:
-    console = Console()
+def _print(change: Change, differ: dict[str, list[Any]], console: Console) -> None:
     head = "CHANGED" if change.changed else "unchanged"
     test = f"p = {change.p:.3g} (exact rank sum of {change.runs[1]} runs against {change.runs[0]}), alpha = {change.alpha:.3g}"
     console.print(Text(f"{head}: {test}", style="bold red" if change.changed else "bold green"))
     console.print(
-        f"{change.flips} of {len(change.probes)} probes have another first token; gaps moved by {change.shift:.3g} nat (median), {change.largest:.3g} at most; below {least:g} is no change"
+        f"{change.flips} of {len(change.probes)} probes have another first token; gaps moved by {change.shift:.3g} nat (median), {change.largest:.3g} at most; below {change.least:g} is no change"
     )
     if differ:
         console.print(Text("the stack says so too: " + ", ".join(sorted(differ))))
@@ -173,7 +181,7 @@ def _print(change: Change, differ: dict[str, list[Any]], least: float) -> None:
     for column in ("probe", "gap then", "gap now", "shift", "flipped"):
         table.add_column(column, justify="right")
     for one in _most_moved(change):
-        table.add_row(one[0], *(f"{value:+.6f}" for value in one[1:4]), "yes" if one[4] else "")
+        table.add_row(Text(inert(one[0])), *(f"{value:+.6f}" for value in one[1:4]), "yes" if one[4] else "")
     console.print(table)
 
 

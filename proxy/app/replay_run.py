@@ -212,8 +212,18 @@ def _sound(flags: Flags) -> None:
     for name, file in (("--json", flags.json), ("--html", flags.html)):
         if file is not None and not file.parent.is_dir():
             raise ConfigError(f"{name}: {file} cannot be written: there is no directory {file.parent}")
+    _distinct(flags)
     if flags.recorded and "primary" in flags.engines:
         raise ConfigError("--recorded primary: the file's replies are the primary's; leave --primary out")
+
+
+def _distinct(flags: Flags) -> None:
+    """Raise ConfigError where what is written would be written over what is read, or over one another."""
+    read = {"FILE": flags.file, "--replies": flags.replies, "--config": flags.config}
+    taken = {one.resolve(): name for name, one in read.items() if one is not None}
+    for name, one in (("--out", _out(flags)), ("--json", flags.json), ("--html", flags.html)):
+        if one is not None and (other := taken.setdefault(one.resolve(), name)) != name:
+            raise ConfigError(f"{name}: {one} is {other}'s too; name another file")
 
 
 def _config(flags: Flags) -> Config:
@@ -227,6 +237,10 @@ def _config(flags: Flags) -> Config:
         raise ConfigError("shadows: none is configured, so there is nothing to compare with; give --shadow URL")
     if flags.mmd and config.records.content != "text":
         raise ConfigError("--mmd: draws are compared as texts: set `records.content: text`")
+    if flags.mmd and config.records.redact is not None:
+        raise ConfigError(
+            "--mmd: draws are compared as they are kept, and `records.redact` makes them alike: leave one out"
+        )
     if flags.mode is not None:
         config = replace(config, shadows=tuple(replace(one, modes=(flags.mode,)) for one in config.shadows))
     return config
@@ -251,6 +265,6 @@ def _choices(flags: Flags) -> Choices:
 def _out(flags: Flags) -> Path:
     if flags.out is not None:
         return flags.out
-    if str(flags.file) == "-":
-        raise ConfigError("--out: name the store of this replay: standard input has no name")
-    return flags.file.with_name(f"{flags.file.name}.replay.db")
+    if str(flags.file) == "-" or (flags.file.exists() and not flags.file.is_file()):
+        raise ConfigError(f"--out: name the store of this replay: {flags.file} is no file beside which it could lie")
+    return flags.file.parent / f"{flags.file.name}.replay.db"

@@ -64,6 +64,16 @@ def write_html_report(file: Path, config: Config, report: dict[str, Any], exampl
         raise ConfigError(f"--html: {file} cannot be written: {error.strerror}") from None
 
 
+@contextmanager
+def heard() -> Iterator[None]:
+    """Print to standard output, as far as somebody listens. Where whoever reads has heard enough (``| head``), rich ends the process with 1, which would say FAIL. Raises ConfigError where it cannot be written."""
+    try:
+        with suppress(SystemExit, BrokenPipeError):
+            yield
+    except OSError as error:
+        raise ConfigError(f"standard output: cannot be written: {error.strerror}") from None
+
+
 def print_report(
     config: Config, since: str | None, json_file: Path | None, html_file: Path | None = None, *, llama_cpp: bool = False
 ) -> int:

@@ -5,6 +5,7 @@ House rules. Nothing is imported before it is needed.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ def rollouts(
     shadow: str | None = None,
     engine: str = "auto",
     model: str | None = None,
+    api_key_env: str | None = None,
     concurrency: int = 4,
     json: Annotated[Path | None, Parameter(name="--json")] = None,
     unfiltered: Annotated[bool, Parameter(negative="")] = False,
@@ -50,6 +52,8 @@ def rollouts(
         That engine's dialect, when it should not be detected.
     model
         The model to ask it for.
+    api_key_env
+        Name of the environment variable that holds the engine's API key; the key itself stands on no command line.
     concurrency
         How many rollouts it scores at once.
     json
@@ -79,15 +83,20 @@ def rollouts(
     max_unusable
         Fail above this share of rollouts that could not be compared.
     """
+    from proxy.app.flags import key_of
     from proxy.app.rollouts_run import Asked, run
-    from proxy.rollouts.gate import Limits
+    from proxy.rollouts.gate import Limits, not_a_number
     from proxy.rollouts.measured import Settings
 
-    if not 0.0 <= clip_low < 1.0 or clip_high < 0.0 or cap <= 0.0:
+    if not (0.0 <= clip_low < 1.0 and clip_high >= 0.0 and cap > 0.0):
         raise ConfigError("--clip-low is from 0 to below 1, --clip-high 0 or more, --cap above 0")
     if concurrency < 1:
         raise ConfigError("--concurrency: at least 1")
     settings = Settings(True if unfiltered else None, clip_low, clip_high, cap, worst)
     limits = Limits(max_k3, max_rms, max_clipped, max_probability_error, min_correlation, min_ess, max_unusable)
-    asked = None if shadow is None else Asked(shadow, engine, model, concurrency)
+    if (none := not_a_number(limits)) is not None:
+        raise ConfigError(f"{none}: give a number: nothing is above or below one that is none")
+    if api_key_env is not None and shadow is None:
+        raise ConfigError("--api-key-env: is for the engine of --shadow, which is not given")
+    asked = None if shadow is None else Asked(shadow, engine, model, concurrency, key_of(api_key_env, os.environ))
     return run(file, settings, limits, asked, json)

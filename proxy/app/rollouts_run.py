@@ -16,7 +16,7 @@ from rich.console import Console
 
 from engines.http_fetch import connect
 from engines.registry import NAMES
-from proxy.app.reporting import write_json
+from proxy.app.reporting import heard, write_json
 from proxy.config_file import ConfigError
 from proxy.config_load import check_url
 from proxy.rollouts.gate import Limits, over
@@ -32,12 +32,13 @@ _SECONDS = 600.0
 
 
 class Asked(Struct, frozen=True):
-    """The engine that scores: its base URL, dialect ("auto": detected), model, and how many rollouts at once."""
+    """The engine that scores: its base URL, dialect ("auto": detected), model, how many rollouts at once, and its key."""
 
     url: str
     engine: str
     model: str | None
     concurrency: int
+    api_key: str | None = None
 
 
 def run(file: Path, settings: Settings, limits: Limits, asked: Asked | None, json: Path | None) -> int:
@@ -58,9 +59,10 @@ def run(file: Path, settings: Settings, limits: Limits, asked: Asked | None, jso
     except BadFile as error:
         raise ConfigError(str(error)) from None
     measured = tally.measured()
-    render(measured, Console(), shlex.join(["parhelion", *sys.argv[1:]]))
     if json is not None:
         write_json(json, measured.to_dict())
+    with heard():
+        render(measured, Console(), shlex.join(["parhelion", *sys.argv[1:]]))
     if not measured.rollouts:
         raise ConfigError(f"{file}: no rollout could be compared")
     found = over(measured, limits)
@@ -88,7 +90,7 @@ def _fault(number: int, fault: Unusable, tally: Tally, errors: Console) -> None:
 
 async def _score(source: Iterator[tuple[int, Rollout]], tally: Tally, errors: Console, asked: Asked) -> None:
     try:
-        async with connect(asked.url, timeout=_SECONDS) as fetch:
+        async with connect(asked.url, api_key=asked.api_key, timeout=_SECONDS) as fetch:
             by = await scorer(fetch, asked.engine, asked.model)
             async for number, rollout in scored(source, by, asked.concurrency):
                 if isinstance(rollout, Rollout):

@@ -55,6 +55,9 @@ def connect(path: Path, *, create: bool, busy_seconds: float) -> sqlite3.Connect
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file only
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(
+            "PRAGMA secure_delete = ON"
+        )  # what was purged is gone: some builds leave it in the file's free space
         connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
         _bound(connection)
         _check(connection, path)

@@ -30,11 +30,11 @@ _PER_PROMPT = 4
 _ENOUGH = 200  # positions of a control, as for the near-tie bound
 _REPEATS = 3
 #: Candidates are asked about until there are enough probes, but no more than so many times as many.
-_TRIES = 4
+TRIES = 4
 
 
 class Spot(Struct, frozen=True):
-    """One position of one record: the request's body, the primary's ids before it, and its gap there in nats."""
+    """One position of one record (its id): the request's body, the primary's ids before it, and its gap there in nats."""
 
     prompt: str
     endpoint: Endpoint
@@ -42,6 +42,7 @@ class Spot(Struct, frozen=True):
     ids: tuple[int, ...]
     gap: float
     model: str
+    record: str = ""
 
 
 def floor_of(records: Iterable[Record]) -> float | None:
@@ -78,7 +79,7 @@ def spots(records: Iterable[Record], floor: float, longest: int = 2048) -> list[
             before = choice.ids[:index]
             if None not in before:
                 ids = tuple(one for one in before if one is not None)
-                spot = Spot(prompt, Endpoint(record.endpoint), body, ids, gap, record.model)
+                spot = Spot(prompt, Endpoint(record.endpoint), body, ids, gap, record.model, record.id)
                 by_prompt[prompt].setdefault(index, spot)
     return list(_in_rounds(by_prompt, unstable))
 
@@ -120,17 +121,17 @@ def _parted(mode: Mode, choice: ChoiceComparison) -> set[int]:
 
 
 async def mined(
-    subject: Subject, found: Sequence[Spot], number: int, floor: float, longest: int = 2048
+    subject: Subject, found: Sequence[Spot], number: int, floor: float, longest: int = 2048, *, texts: bool = True
 ) -> tuple[ProbeSet, dict[str, int]]:
     """Ask the engine about spots until ``number`` of them are probes; and count why others are none, by reason.
 
-    ``longest``: most tokens of a probe. ``not_rendered``: the engine does not tell the prompt's ids; ``too_long``; ``moved``: the gap is no longer above the floor; ``unsteady``:
+    ``longest``: most tokens of a probe; ``texts``: whether a probe may hold its tokens as text, too. ``not_rendered``: the engine does not tell the prompt's ids; ``too_long``; ``moved``: the gap is no longer above the floor; ``unsteady``:
     three answers are not the same within the floor; else a dialect's reason.
     """
     probes: list[Probe] = []
     refused: dict[str, int] = defaultdict(int)
     rendered: dict[str, tuple[int, ...] | None] = {}
-    for spot in found[: number * _TRIES]:
+    for spot in found[: number * TRIES]:
         if len(probes) >= number:
             break
         if spot.prompt not in rendered:
@@ -142,7 +143,7 @@ async def mined(
         if len(prompt) + len(spot.ids) > longest:
             refused["too_long"] += 1
             continue
-        probe, why = await _tried(subject, (*prompt, *spot.ids), floor, f"p{len(probes) + 1}")
+        probe, why = await _tried(subject, (*prompt, *spot.ids), floor, f"p{len(probes) + 1}", texts=texts)
         if probe is None:
             refused[why] += 1
         elif all(one.ids != probe.ids for one in probes):
@@ -162,7 +163,9 @@ async def _rendered(subject: Subject, spot: Spot) -> tuple[int, ...] | None:
     return prompts[0] if len(prompts) == 1 else None
 
 
-async def _tried(subject: Subject, ids: tuple[int, ...], floor: float, name: str) -> tuple[Probe | None, str]:
+async def _tried(
+    subject: Subject, ids: tuple[int, ...], floor: float, name: str, *, texts: bool
+) -> tuple[Probe | None, str]:
     """A probe of what the engine says now, or why it is none."""
     seen: list[tuple[Named, Named, float]] = []
     for repeat in range(_REPEATS):
@@ -176,7 +179,7 @@ async def _tried(subject: Subject, ids: tuple[int, ...], floor: float, name: str
         return None, "unsteady"
     if not _ABOVE * floor <= gap <= _HIGHEST:
         return None, "moved"
-    return Probe(name, ids, first, second, gap, await _text(subject, ids)), ""
+    return Probe(name, ids, first, second, gap, await _text(subject, ids) if texts else None), ""
 
 
 async def _text(subject: Subject, ids: tuple[int, ...]) -> str | None:

@@ -13,6 +13,7 @@ House rules. Pure; total but for ``LineError``. A ``url`` is a path: what names 
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from datetime import datetime
 from typing import Any
 
@@ -42,6 +43,8 @@ _TELLING = (
     ("documents", "/v1/rerank"),
     ("text_1", "/v1/score"),
 )
+#: The year 5138 in seconds, and 1973 in milliseconds: those would be no time ago however old they are.
+_FAR = 1e11
 _WRAP = 'write {"url": "/v1/...", "body": {...}}'
 
 
@@ -76,7 +79,7 @@ def read_reply(text: bytes) -> tuple[str, Replied | None]:
 
 def _object(text: bytes) -> Json:
     try:
-        value = orjson.loads(text)
+        value = orjson.loads(text.removeprefix(BOM_UTF8))  # as some editors begin a file
     except orjson.JSONDecodeError as error:
         raise LineError(
             f"not JSON (column {error.colno})", "write one JSON object a line, without commas between them"
@@ -94,12 +97,12 @@ def _record(value: Json, number: int) -> Line:
     path = _ROUTES.get(str(value.get("endpoint")))
     if path is None:
         raise LineError("a record of a route that is not compared", "leave it out")
-    time, talk = value.get("time"), value.get("conversation")
+    talk = value.get("conversation")
     return Line(
         number,
         path,
         body,
-        time=float(time) if isinstance(time, int | float) else None,
+        time=_time(value.get("time")),
         conversation=talk if isinstance(talk, str) else "",
         exchange=str(value["exchange"]),
     )
@@ -109,6 +112,8 @@ _KEEP = "replay needs records that keep their text: set `records.content: text` 
 
 
 def _request_text(text: object) -> bytes:
+    if text == "":
+        raise LineError("a record whose request the redaction hook has withheld", "leave it out")
     if not isinstance(text, str) or not text.startswith("{"):
         raise LineError("a record that keeps a hash of its request (records.content: hash)", _KEEP)
     try:
@@ -180,7 +185,7 @@ def _time(value: object) -> float | None:
     """Unix seconds, or ISO 8601 with its offset."""
     if value is None:
         return None
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _FAR:
         return float(value)
     if isinstance(value, str):
         try:
@@ -190,7 +195,7 @@ def _time(value: object) -> float | None:
         else:
             if moment.tzinfo is not None:
                 return moment.timestamp()
-    raise LineError("time is no moment", "write Unix seconds, or 2026-01-31T12:00:00Z")
+    raise LineError("time is no moment", "write Unix seconds (not milliseconds), or 2026-01-31T12:00:00Z")
 
 
 def _replied(value: object) -> Replied | None:

@@ -9,7 +9,10 @@ House rules. A store of another file, of other engines or of other choices is ne
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,12 +24,13 @@ from proxy.ledger.store import Store
 from proxy.replay.line import TrafficError
 
 _KEY = "replay"
+_SQLITE = b"SQLite format 3\0"
 #: What differs between two replays, in words.
 _WORDS = {
     "file": "the file's content",
     "engines": "the configured engines",
     "verdict": "the configuration's `verdict`",
-    "content": "`records.content`",
+    "content": "`records.content` or `records.redact`",
     "choices": "the options that choose requests",
 }
 
@@ -67,7 +71,7 @@ def identity(config: Config, digest: str, choices: Mapping[str, Any]) -> Identit
         digest,
         _hash([primary, shadows]),
         _hash(config.verdict),
-        config.records.content,
+        config.records.content + (f" redacted by {hook}" if (hook := config.records.redact) else ""),
         " ".join(f"{name}={value}" for name, value in sorted(choices.items())),
     )
 
@@ -85,6 +89,31 @@ def begun(store: Store) -> Begun | None:
 def begin(store: Store, this: Begun) -> None:
     """Write it down. Raises StoreError."""
     store.settle([], state={_KEY: msgspec.msgpack.encode(this)})
+
+
+def refuse_foreign(out: Path) -> None:
+    """Raise TrafficError for a file that is there and was begun by no replay: it would be thrown away, set aside as damaged, or written into. Changes nothing."""
+    if not out.exists():
+        return
+    what = f"{out} is no store of a replay, and is left as it is: name another file with --out"
+    try:
+        with out.open("rb") as file:
+            head = file.read(len(_SQLITE))
+        if not head:
+            return
+        if head != _SQLITE:
+            raise TrafficError(what)
+        with closing(sqlite3.connect(f"{out.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
+                return
+            ours = connection.execute("SELECT 1 FROM state WHERE key = ?", (_KEY,)).fetchone()
+            used = connection.execute("SELECT 1 FROM counts LIMIT 1").fetchone()
+    except OSError as error:
+        raise TrafficError(f"{out}: cannot be read: {error.strerror}; name another store with --out") from None
+    except sqlite3.Error:
+        raise TrafficError(what) from None
+    if used and not ours:  # one that was killed before it wrote down what it is of has counted nothing
+        raise TrafficError(f"{out} holds records that are of no replay: name another store with --out")
 
 
 def refuse_another(was: Identity, now: Identity, out: str) -> None:

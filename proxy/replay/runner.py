@@ -29,7 +29,7 @@ from proxy.judge.trials import Trials
 from proxy.ledger.record import Settlement, Timing
 from proxy.replay.asking import INCARNATION, Ask, unanswered
 from proxy.replay.draws import drawn
-from proxy.replay.line import Line
+from proxy.replay.line import Line, TrafficError
 from proxy.replay.pace import Pace
 from proxy.replay.progress import exchange_id
 
@@ -138,7 +138,11 @@ class Replay:
     async def _one(self, position: int, room: asyncio.Semaphore) -> None:
         self.course.asking += 1
         try:
-            line = self.lines(position)
+            try:
+                line = self.lines(position)
+            except TrafficError as error:
+                self.stop(str(error))
+                return
             exchange, done, in_vain = await self._settled(line, position)
             self._results[position] = exchange, self._stamped(line, exchange, done, position)
             self._heard(position, in_vain=in_vain)
@@ -169,7 +173,7 @@ class Replay:
 
     def _failed(self, exchange: Exchange, mirrored: Mirrored | Done, done: Done, faults: Mapping[str, int]) -> str:
         """Name the arm that another try may make answer. ``faults``: heard of each shadow before: what was refused for its own sake is not refused by an engine that is ill."""
-        if unanswered(exchange):
+        if self.timed and unanswered(exchange):  # what the file has of it stays as it is
             return "primary"
         for outcome in () if done.examined is None else done.examined.outcomes:
             if outcome.shed == _SPENT:

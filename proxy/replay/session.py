@@ -170,6 +170,7 @@ def _planned(traffic: Traffic, choices: Choices, since: float | None) -> list[in
 def opened(config: Config, traffic: Traffic, choices: Choices, out: Path, *, fresh: bool) -> Iterator[Session]:
     """Begin a replay, or go on with it. Raises TrafficError for a store of another one, StoreError for one that cannot be used."""
     _planned(traffic, choices, None if choices.since is None else time.time() - choices.since)
+    progress.refuse_foreign(out)
     with _locked(out):
         if fresh:
             for end in ("", "-wal", "-shm"):
@@ -189,8 +190,6 @@ def opened(config: Config, traffic: Traffic, choices: Choices, out: Path, *, fre
         with Store.open(f"sqlite:///{out}") as store:
             begun = progress.begun(store)
             if begun is None:
-                if store.counts():
-                    raise TrafficError(f"{out} holds records that are of no replay: name another store with --out")
                 at = time.time()
                 since = None if choices.since is None else at - choices.since
                 begun = Begun(now, at, max(_FEWEST, choices.concurrency), since)

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import shutil
 import sys
 import tempfile
-import zlib
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from math import isnan, nan
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-import zstandard
-
 from proxy.replay.formats import read_line, read_reply
 from proxy.replay.line import Line, LineError, Replied, TrafficError
+from proxy.rollouts.packed import BROKEN, unpacked
 
 #: Bytes of one line: a record with a million positions has some 100 MB; more is a file without line ends.
 _LONGEST = 256 << 20
@@ -52,9 +50,14 @@ class Traffic:
         return bool(self._answered[index])
 
     def read(self, index: int) -> Line:
-        """One request, by its place among them."""
+        """One request, by its place among them. Raises TrafficError for a file that has changed."""
         self._file.seek(self._offsets[index])
-        return self._with_reply(read_line(self._file.readline(), self._numbers[index]))
+        try:
+            return self._with_reply(read_line(self._file.readline(), self._numbers[index]))
+        except (LineError, OSError):
+            raise TrafficError(
+                f"{self.name}:{self._numbers[index]}: is another line than before: the file must not change while it is replayed"
+            ) from None
 
     def close(self) -> None:
         """Let go of the file."""
@@ -71,6 +74,7 @@ class Traffic:
         bad: list[str] = []
         wrong = number = at = 0
         exchanges: set[str] = set()
+        keys: set[str] = set()
         while text := self._file.readline(_LONGEST + 1):
             number, start, at = number + 1, at, at + len(text)
             seen.update(text)
@@ -82,6 +86,12 @@ class Traffic:
                 continue
             try:
                 line = self._with_reply(read_line(text, number))
+                if self._replies and line.key in keys:
+                    raise LineError(
+                        "a custom_id that came before: one reply would stand for two requests",
+                        "give each request its own",
+                    )
+                keys.add(line.key or str(number))
             except LineError as error:
                 wrong += 1
                 bad += [f"{self.name}:{number}: {error.what}: {error.remedy}"][: _MOST - len(bad)]
@@ -135,31 +145,30 @@ def _plain(path: Path) -> BinaryIO:
     """Open a file, unpacked where it is packed. Raises TrafficError."""
     try:
         if str(path) == "-":
-            return _aside(sys.stdin.buffer)
-        file = path.open("rb")
+            file = _aside(sys.stdin.buffer)
+        else:
+            file = path.open("rb")
+            if not file.seekable():  # a pipe has no second reading
+                with file:
+                    file = _aside(file)
     except OSError as error:
         raise TrafficError(f"{path}: cannot be read: {error.strerror}") from None
     magic = file.read(4)
     file.seek(0)
-    packed: IO[bytes]
-    if magic.startswith(_GZIP):
-        packed = cast("IO[bytes]", gzip.GzipFile(fileobj=file))
-    elif magic == _ZSTD:
-        packed = cast("IO[bytes]", zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
-    else:
+    if not magic.startswith(_GZIP) and magic != _ZSTD:
         return file
     with file:
         try:
-            return _aside(packed)
-        except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
+            return _aside(cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if magic.startswith(_GZIP) else unpacked(file))
+        except BROKEN as error:
             reason = getattr(error, "strerror", None) or "it is cut or damaged"
             raise TrafficError(f"{path}: cannot be unpacked: {reason}") from None
 
 
-def _aside(stream: IO[bytes]) -> BinaryIO:
+def _aside(stream: IO[bytes] | Iterator[bytes]) -> BinaryIO:
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     try:
-        shutil.copyfileobj(stream, file, 1 << 20)
+        file.writelines(iter(partial(stream.read, 1 << 20), b"") if hasattr(stream, "read") else stream)
         file.seek(0)
     except BaseException:
         file.close()

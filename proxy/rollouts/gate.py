@@ -32,20 +32,39 @@ _NUMBERS = {
 }
 
 
+def flag(field: str) -> str:
+    """Return the option that sets a limit."""
+    return f"--{field.replace('_', '-')}"
+
+
+def not_a_number(limits: Limits) -> str | None:
+    """Return the option of a limit that is NaN, which everything would keep; None where there is none."""
+    return next(
+        (flag(field) for field in limits.__struct_fields__ if getattr(limits, field) != getattr(limits, field)), None
+    )
+
+
 def over(measured: Measured, limits: Limits) -> list[str]:
     """Return one line for each limit that is not kept."""
     found = [_held(measured.value(name), name, field, getattr(limits, field)) for field, name in _NUMBERS.items()]
-    return [one for one in (*found, _unusable(measured, limits.max_unusable)) if one]
+    return [one for one in (*found, _impossible(measured, limits), _unusable(measured, limits.max_unusable)) if one]
+
+
+def _impossible(measured: Measured, limits: Limits) -> str:
+    """What a trainer rules out that was drawn has no finite k3, and a weight of 0: it is in no number, and within no limit."""
+    count = measured.left_out.get("trainer_impossible", 0)
+    named = [flag(field) for field in _NUMBERS if getattr(limits, field) is not None]
+    return f"trainer_impossible: {count:,} tokens are in no number ({', '.join(named)})" if count and named else ""
 
 
 def _held(value: float | None, name: str, field: str, limit: float | None) -> str:
     if limit is None:
         return ""
-    flag = f"--{field.replace('_', '-')} {limit:g}"
+    wanted = f"{flag(field)} {limit:g}"
     if value is None:
-        return f"{name} was not measured ({flag})"
-    broken = value > limit if field.startswith("max") else value < limit
-    return f"{name} {value:.6g} ({flag})" if broken else ""
+        return f"{name} was not measured ({wanted})"
+    kept = value <= limit if field.startswith("max") else value >= limit
+    return "" if kept else f"{name} {value:.6g} ({wanted})"
 
 
 def _unusable(measured: Measured, limit: float | None) -> str:

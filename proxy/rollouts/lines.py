@@ -7,15 +7,13 @@ is read. A last line without its end is a file that is still being written, or w
 from __future__ import annotations
 
 import gzip
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO
-
-import zstandard
 
 from engines.lenient_json import NotJson, loads
+from proxy.rollouts.packed import BROKEN, lines, unpacked
 from proxy.rollouts.rollout import Rollout, Unusable
 from proxy.rollouts.spelling import rollouts_of
 
@@ -31,14 +29,12 @@ def rollouts_in(path: Path) -> Iterator[tuple[int, Rollout | Unusable]]:
     """Yield line number (from 1) and rollout. Raises BadFile."""
     try:
         with _opened(path) as file:
-            number = 0
-            while line := file.readline(MOST_LINE + 1):
-                number += 1
+            for number, line in enumerate(file, 1):
                 if len(line) > MOST_LINE:
                     raise BadFile(f"{path}: line {number} is longer than {MOST_LINE >> 20} MiB")
                 if line.strip():
                     yield from ((number, one) for one in _of(line, number))
-    except (OSError, EOFError, zstandard.ZstdError) as error:
+    except BROKEN as error:
         why = (error.strerror if isinstance(error, OSError) else None) or "the compressed data is cut or damaged"
         raise BadFile(f"{path}: {why}") from None
 
@@ -58,13 +54,14 @@ def _of(line: bytes, number: int) -> Iterator[Rollout | Unusable]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _opened(path: Path) -> Iterator[Iterator[bytes]]:
+    """Its lines with their ends, none much longer than ``MOST_LINE``."""
     if path.suffix == ".gz":
-        with gzip.open(path, "rb") as file:
-            yield file  # type: ignore[misc] # a GzipFile reads as any binary file does
+        with gzip.open(path, "rb") as packed:
+            yield iter(partial(packed.readline, MOST_LINE + 1), b"")
     elif path.suffix in {".zst", ".zstd"}:
-        with zstandard.open(path, "rb") as plain:
-            yield io.BufferedReader(plain)
+        with path.open("rb") as file:
+            yield lines(unpacked(file), MOST_LINE)
     else:
         with path.open("rb") as file:
-            yield file
+            yield iter(partial(file.readline, MOST_LINE + 1), b"")

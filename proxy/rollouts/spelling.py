@@ -107,7 +107,7 @@ def _unfiltered(line: dict[str, Any]) -> bool | None:
     inner = line.get("sampling_params")
     found = {**line, **inner} if isinstance(inner, dict) else line
     said = {name: found[name] for name in _NEUTRAL if isinstance(found.get(name), int | float)}
-    if any(float(value) not in _NEUTRAL[name] for name, value in said.items()):
+    if any(value not in _NEUTRAL[name] for name, value in said.items()):
         return False
     return True if "temperature" in said else None
 

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from proxy.ledger.detail import Detail
+from proxy.ledger.record import Settlement
+from proxy.ledger.store import Store
 from tests.probes.recorded import fill
 from tests.running import ROOT, scripted
 
 
-def run(*words: object, seconds: float = 90) -> subprocess.CompletedProcess[str]:
+def run(*words: object, seconds: float = 90, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", "proxy.cli", "probes", *map(str, words)]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=seconds, cwd=ROOT, env={"PYTHONPATH": str(ROOT), "COLUMNS": "160", "PATH": "/usr/bin"}, check=False
+        command, capture_output=True, text=True, timeout=seconds, cwd=ROOT, env={"PYTHONPATH": str(ROOT), "COLUMNS": "160", "PATH": "/usr/bin"} | environment, check=False
     )  # fmt: skip
 
 
@@ -70,10 +73,46 @@ def test_mistakes_are_one_line(words: list[str], says: str) -> None:
 
 
 def test_records_without_text_say_what_would_help(tmp_path: Path) -> None:
-    from proxy.ledger.store import Store
-
     Store.open(f"sqlite:///{tmp_path}/s.db").close()
     done = run("mine", "-c", configured(tmp_path, "http://127.0.0.1:1"))
     assert done.returncode == 1
     assert "no near tie in 0 records" in done.stderr
     assert "`records.content: text` keeps what is needed" in done.stderr
+
+
+def test_the_engines_key_comes_out_of_the_environment(tmp_path: Path) -> None:
+    probes, script = tmp_path / "p.json", tmp_path / "s.yaml"
+    one = {"name": "[/p1]", "ids": [1, 300], "first": {"id": 302}, "second": {"id": 303}, "gap": 0.1}
+    probes.write_text(json.dumps({"model": "toy", "probes": [one], "floor": 0.01, "made": 0.0, "engine": "vllm", "schema": "parhelion.probes/1"}))  # fmt: skip
+    script.write_text("api_key: sk-of-this-engine\n")
+    with scripted("vllm", script) as url:
+        refused = run("run", probes, url)
+        assert (refused.returncode, "it wants a key" in refused.stderr) == (2, True), refused.stderr
+        key = {"ENGINE_KEY": "sk-of-this-engine"}
+        said = [run("run", probes, url, "--api-key-env", "ENGINE_KEY", **key) for _ in range(2)]
+        mistaken = run("run", probes, url, "--api-key-env", "sk-of-this-engine")
+    assert [one.returncode for one in said] == [0, 0], said
+    assert "learned: 20 runs of 1 probes" in said[0].stdout
+    assert "unchanged: p = 1 " in said[1].stdout
+    assert "[/p1]" in said[1].stdout  # a name is text, not a rich tag
+    assert mistaken.returncode == 2
+    whole = "".join(each.stdout + each.stderr for each in (*said, mistaken, refused))
+    assert "sk-of-this-engine" not in whole + (tmp_path / "p.json.baseline.json").read_text()
+
+
+@pytest.mark.parametrize(("redacted", "status"), [(0, 0), (12, 1)])
+def test_a_redacted_record_becomes_no_probe(tmp_path: Path, redacted: int, status: int) -> None:
+    store = tmp_path / "s.db"
+    with scripted("vllm") as url:
+        fill(url, "vllm", "toy", store, tokens=8, prompts=12)
+        with Store.open(f"sqlite:///{store}") as opened:
+            kept = list(opened.records())
+        store.unlink()
+        with Store.open(f"sqlite:///{store}") as opened:
+            details = [Detail(redacted=number < redacted) for number in range(len(kept))]
+            opened.settle(
+                [Settlement("one", "control", "free", "compared", record=one, detail=shown) for one, shown in zip(kept, details, strict=True)]
+            )  # fmt: skip
+        done = run("mine", "-c", configured(tmp_path, url), "--out", tmp_path / "p.json", "--number", 4)
+    assert done.returncode == status, done.stderr
+    assert (tmp_path / "p.json").exists() is (status == 0)

@@ -191,15 +191,27 @@ def test_choices_are_kept_to_and_another_replay_is_refused(flags: list[str], tmp
         (["--json", "/nowhere/r.json"], "--json: /nowhere/r.json cannot be written: there is no directory"),
         (["--html", "/nowhere/r.html"], "--html: /nowhere/r.html cannot be written: there is no directory"),
         (["--replies", "/nowhere/out.jsonl"], "cannot be read"),
+        (["--out", "FILE"], "a.jsonl is FILE's too; name another file"),
+        (["--json", "FILE"], "a.jsonl is FILE's too; name another file"),
+        (["--json", "FILE.replay.db"], "a.jsonl.replay.db is --out's too; name another file"),
     ],
 )
 def test_mistakes_are_one_line(words: list[str], says: str, tmp_path: Path) -> None:
     file = requests(tmp_path / "a.jsonl", 2)
     with pytest.raises(ConfigError) as caught:
-        cli.app(["replay", str(file), "--primary", "http://127.0.0.1:9", "--shadow", "http://127.0.0.1:9", *words])
+        cli.app(["replay", str(file), "--primary", "http://127.0.0.1:9", "--shadow", "http://127.0.0.1:9", *(word.replace("FILE", str(file)) for word in words)])  # fmt: skip
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
     assert [one.name for one in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_redacted_draws_are_not_held_against_each_other(tmp_path: Path) -> None:
+    file, config = requests(tmp_path / "a.jsonl", 2), tmp_path / "c.yaml"
+    config.write_text(
+        "primary: {url: 'http://127.0.0.1:9'}\nshadows: [{name: new, url: 'http://127.0.0.1:9'}]\nrecords: {content: text, redact: 'json:loads'}\n"
+    )
+    with pytest.raises(ConfigError, match="--mmd: draws are compared as they are kept"):
+        cli.app(["replay", str(file), "-c", str(config), "--mmd"])
 
 
 def test_no_line_is_asked_where_one_is_bad(tmp_path: Path) -> None:

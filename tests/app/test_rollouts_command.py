@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,10 @@ import pytest
 from tests.running import ROOT, scripted
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", "proxy.cli", "rollouts", *words]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=60, cwd=ROOT, env={"PYTHONPATH": str(ROOT), "COLUMNS": "200", "PATH": "/usr/bin"}, check=False
+        command, capture_output=True, text=True, timeout=60, cwd=ROOT, env={"PYTHONPATH": str(ROOT), "COLUMNS": "200", "PATH": "/usr/bin"} | environment, check=False
     )  # fmt: skip
 
 
@@ -68,9 +69,36 @@ def test_an_engine_scores_what_no_trainer_has(tmp_path: Path) -> None:
         (["--clip-low", "1.5"], "--clip-low is from 0 to below 1"),
         (["--concurrency", "0"], "--concurrency: at least 1"),
         (["--shadow", "http://127.0.0.1:1"], "--shadow: refused"),
+        (["--max-k3", "nan"], "--max-k3: give a number"),
+        (["--clip-high", "nan"], "--clip-low is from 0"),
+        (["--api-key-env", "KEY"], "--api-key-env: is for the engine of --shadow"),
+        (["--shadow", "http://127.0.0.1:1", "--api-key-env", "sk-given-by-mistake"], "--api-key-env: there is no such"),
     ],
 )
 def test_mistakes_are_one_line(file: Path, words: list[str], says: str) -> None:
     done = run(str(file), *words)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith(f"parhelion: {says}")
+    assert "sk-given" not in done.stderr
+
+
+def test_whoever_has_read_enough_is_no_failure(file: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "proxy.cli", "rollouts", str(file), "--json", str(tmp_path / "out.json")]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=60, env={"PYTHONPATH": str(ROOT)}, check=False)  # fmt: skip
+    os.close(writer)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "out.json").read_text())["rollouts"] == 12
+
+
+def test_the_engines_key_comes_out_of_the_environment(tmp_path: Path) -> None:
+    path, script = tmp_path / "step.jsonl", tmp_path / "s.yaml"
+    path.write_text('{"prompt_ids": [1, 300], "response_ids": [302, 303], "rollout_logprobs": [-1.0, -2.0]}\n')
+    script.write_text("api_key: sk-of-this-engine\n")
+    with scripted("vllm", script) as url:
+        assert "it wants a key" in run(str(path), "--shadow", url, "--engine", "vllm").stderr
+        done = run(str(path), "--shadow", url, "--api-key-env", "ENGINE_KEY", ENGINE_KEY="sk-of-this-engine")
+    assert (done.returncode, "1 rollouts compared over 2 tokens" in done.stdout) == (0, True), done.stderr
+    assert "sk-of-this-engine" not in done.stdout + done.stderr
+    assert "--api-key-env ENGINE_KEY" in done.stdout

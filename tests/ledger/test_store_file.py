@@ -6,10 +6,12 @@ import os
 import sqlite3
 
 import pytest
+from msgspec.structs import replace
 
 from proxy.ledger import schema
 from proxy.ledger.batch import Written, write
 from proxy.ledger.reconcile import Arm
+from proxy.ledger.record import Content
 from proxy.ledger.store import Key, Store
 from proxy.ledger.store_error import REMEDIES, StoreError
 
@@ -185,3 +187,15 @@ def test_a_migration_that_is_killed_is_run_again(tmp_path, monkeypatch):
 def test_what_a_connection_keeps_of_the_file_in_memory_is_bounded(url):
     with Store.open(url) as writer, Store.open_read_only(url) as reader:
         assert [store.read("PRAGMA cache_size") for store in (writer, reader)] == [[(-512,)], [(-512,)]]  # KiB
+
+
+def test_what_was_purged_is_not_in_the_file_any_more(url, tmp_path, make):
+    old, new = ([make.record(number, content=Content(f"{word}-{number}", (), ())) for number in numbers] for word, numbers in (("gone", range(0, 200, 2)), ("stays", range(1, 200, 2))))  # fmt: skip
+    mixed = [one for pair in zip(old, new, strict=True) for one in pair]
+    with Store.open(url) as store:
+        assert store.read("PRAGMA secure_delete") == [(1,)]
+        store.settle([make.compared(replace(one, time=1.0 if one in old else 1e9)) for one in mixed])
+        assert store.purge(1e9, 3600.0, 1 << 40) == 100
+    whole = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"gone-" not in whole
+    assert b"stays-199" in whole

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from engines.dialect import Fetch
 from engines.http_fetch import connect
 from engines.registry import dialect
 from proxy.compare.comparison import ChoiceComparison, Comparison, Flip, FlipClass, Mode, Source, TokenRef
@@ -101,5 +103,26 @@ def test_only_what_the_engine_still_says_becomes_a_probe() -> None:
         async with serving("{}", "openai") as url, connect(url) as fetch:
             none, why = await mined(Subject(fetch, dialect("openai")), wanted, 4, 1e-4)
             assert (none.probes, set(why)) == ((), {"not_rendered"})
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("texts", "kept"), [(True, "as text"), (False, None)])
+def test_tokens_are_told_as_text_only_where_text_may_be_kept(texts: bool, kept: str | None) -> None:
+    given: list[tuple[int, ...]] = []
+
+    async def as_text(fetch: Fetch, ids: tuple[int, ...], model: str | None) -> str:
+        given.append(ids)
+        return "as text"
+
+    async def as_ids(fetch: Fetch, text: str, model: str | None) -> tuple[int, ...]:
+        return given[-1]
+
+    async def main() -> None:
+        async with serving("{}") as url, connect(url) as fetch:
+            speaks = replace(dialect("vllm"), detokenize=as_text, tokenize=as_ids)
+            wanted = spots([record(number, (0.4,) * 6) for number in range(8)], 1e-4)
+            probes, _ = await mined(Subject(fetch, speaks), wanted, 4, 1e-4, texts=texts)
+            assert {one.text for one in probes.probes} == {kept}
 
     asyncio.run(main())

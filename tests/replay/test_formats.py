@@ -138,3 +138,14 @@ def test_any_bytes_are_a_line_or_are_refused(line: bytes) -> None:
         assert read_line(line, 1).number == 1
     with suppress(LineError):
         assert read_reply(line)[0] is not None
+
+
+@pytest.mark.parametrize("time", [1.7e12, 10**12, -1, True])
+def test_milliseconds_are_no_moment(time: Any) -> None:
+    for line in (RECORD | {"time": time}, {"request": CHAT, "time": time}):
+        with pytest.raises(LineError, match="time is no moment"):
+            read_line(orjson.dumps(line), 1)
+
+
+def test_a_mark_before_the_first_line_is_none_of_it() -> None:
+    assert read_line(b"\xef\xbb\xbf" + orjson.dumps(CHAT), 1).body == orjson.dumps(CHAT)

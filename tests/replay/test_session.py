@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from proxy.app.flags import engine_flags
 from proxy.config import Config
 from proxy.config_load import load
+from proxy.ledger.record import Settlement
 from proxy.ledger.store import Store
 from proxy.ledger.store_error import StoreError
 from proxy.replay.accounts import report
@@ -25,6 +26,7 @@ from proxy.replay.plan import Wanted
 from proxy.replay.session import Choices, Session, opened, told
 from proxy.replay.traffic import Traffic, open_traffic
 from tests.replay.replaying import engines, put, requests, timeless
+from tests.replay.test_traffic import lines
 
 COUNT = 60
 NOISE = {"candidate": 0.05, "control": 0.01, "primary": 0.0}
@@ -158,6 +160,17 @@ def test_a_store_is_one_replay_s_alone(urls: dict[str, str], traffic: Traffic, t
         pass
     with opened(configured(urls), traffic, replace(CHOICES, wanted=Wanted(limit=5)), out, fresh=True) as session:
         assert (session.before, session.course.planned) == (0, 5)
+    for name, data in (("some.txt", b"of mine"), ("some.db", b"SQLite format 3\0 or what is left of it")):
+        foreign = tmp_path / name
+        foreign.write_bytes(data)
+        _refused_as_foreign(urls, traffic, foreign, f"{name} is no store of a replay, and is left as it is")
+    live = tmp_path / "live.db"
+    with Store.open(f"sqlite:///{live}") as store:
+        store.settle([Settlement("x", "candidate", "free", "shed", "queue_full")])
+    _refused_as_foreign(urls, traffic, live, "holds records that are of no replay")
+    (tmp_path / "empty.db").touch()  # as one that was killed at its first moment leaves it
+    with opened(configured(urls), traffic, CHOICES, tmp_path / "empty.db", fresh=False) as session:
+        assert session.before == 0
     with (
         pytest.raises(TrafficError, match="cannot be written: No such file or directory"),
         opened(configured(urls), traffic, CHOICES, tmp_path / "none" / "a.db", fresh=False),
@@ -208,3 +221,40 @@ def test_no_content_of_a_file_chooses_whom_to_ask_or_leaves_anything_there(
     kept = b"".join(one.read_bytes() for one in tmp_path.glob("a.db*"))
     assert b"sk-in-the-file" not in kept
     assert stat.S_IMODE((tmp_path / "a.db").stat().st_mode) == 0o600
+
+
+def _refused_as_foreign(urls: dict[str, str], traffic: Traffic, out: Path, says: str) -> None:
+    """A file that is no replay's is refused, and neither thrown away nor set aside."""
+    before = sorted(out.parent.iterdir()), out.read_bytes()
+    for fresh in (False, True):
+        with pytest.raises(TrafficError, match=says), opened(configured(urls), traffic, CHOICES, out, fresh=fresh):
+            pass
+    assert (
+        sorted(one for one in out.parent.iterdir() if one.suffix not in {".db-wal", ".db-shm"}),
+        out.read_bytes(),
+    ) == before
+
+
+def test_recorded_faults_are_not_waited_for(urls: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    refused = {"status_code": 503, "body": {"error": {"message": "overloaded"}}}
+    file.write_bytes(lines(*({"request": {"model": "toy", "messages": [{"role": "user", "content": str(n)}]}, "response": refused} for n in range(8))))  # fmt: skip
+    traffic = open_traffic(file)
+    choices = replace(CHOICES, recorded=True, pauses=(60.0,))
+    with opened(configured(urls), traffic, choices, tmp_path / "a.db", fresh=False) as session:
+        asyncio.run(running(session))
+        assert (session.course.settled, session.course.retried, session.course.ended) == (8, 0, "")
+        with Store.open_read_only(session.config.records.url) as store:
+            ends = {(key.outcome, key.reason): n for key, n in store.counts().items() if key.mode == "free"}
+        assert ends == {("incomparable", "primary_error"): 8}
+    traffic.close()
+
+
+def test_a_file_that_changes_under_way_ends_it(urls: dict[str, str], tmp_path: Path) -> None:
+    file = requests(tmp_path / "a.jsonl", COUNT)
+    traffic = open_traffic(file)
+    with opened(configured(urls), traffic, replace(CHOICES, rate=100.0), tmp_path / "a.db", fresh=False) as session:
+        asyncio.run(running(session, 10, lambda: file.write_bytes(b"")))
+        assert "is another line than before" in session.course.ended
+        assert 10 <= session.course.settled < COUNT
+    traffic.close()

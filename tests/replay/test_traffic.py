@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +137,48 @@ def test_bad_replies_are_named(tmp_path: Path) -> None:
         output.write_bytes(data)
         with pytest.raises(TrafficError, match=says):
             open_traffic(file, output)
+
+
+def test_a_packed_file_that_was_cut_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl.zst"
+    plain = lines(*(asked(number) for number in range(5000)))
+    packed = zstandard.compress(plain)
+    for cut in (packed[:-1], packed[: len(packed) // 2], packed + packed[:9]):
+        file.write_bytes(cut)
+        with pytest.raises(TrafficError, match="cannot be unpacked: it is cut or damaged"):
+            open_traffic(file)
+    file.write_bytes(packed + packed)
+    traffic = open_traffic(file)
+    assert (len(traffic), said(traffic, 9999)) == (10000, "4999")
+    traffic.close()
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+def test_a_pipe_is_read_once(tmp_path: Path, pack: Any) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writing = threading.Thread(target=pipe.write_bytes, args=[pack(lines(asked(0), asked(1)))])
+    writing.start()
+    traffic = open_traffic(pipe)
+    writing.join()
+    assert [said(traffic, index) for index in (1, 0)] == ["1", "0"]
+    traffic.close()
+
+
+def test_one_reply_stands_for_one_request(tmp_path: Path) -> None:
+    batch = [{"custom_id": name, "url": "/v1/chat/completions", "body": asked(at)} for at, name in enumerate("aba")]
+    (tmp_path / "in.jsonl").write_bytes(lines(*batch))
+    (tmp_path / "out.jsonl").write_bytes(lines({"custom_id": "a", "response": REPLY}))
+    open_traffic(tmp_path / "in.jsonl").close()  # asked anew, it does not matter
+    with pytest.raises(TrafficError, match=r"in\.jsonl:3: a custom_id that came before: one reply would stand for two"):
+        open_traffic(tmp_path / "in.jsonl", tmp_path / "out.jsonl")
+
+
+def test_a_file_that_changes_under_way_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(lines(asked(0), asked(1)))
+    traffic = open_traffic(file)
+    file.write_bytes(b"\n")
+    with pytest.raises(TrafficError, match=r"a\.jsonl:2: is another line than before: the file must not change"):
+        traffic.read(1)
+    traffic.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.rollouts import Measured, compare_rollouts
-from proxy.rollouts.gate import Limits, over
+from proxy.rollouts.gate import Limits, not_a_number, over
 
 
 def measured() -> Measured:
@@ -37,3 +37,17 @@ def test_what_was_not_measured_is_over_every_limit() -> None:
     assert over(nothing, Limits(max_unusable=0.5)) == ["unusable rollouts 1 (--max-unusable 0.5)"]
     same = compare_rollouts([[1, 2]], [[-1.0, -1.0]], [[-1.0, -1.0]])  # no spread: no correlation
     assert over(same, Limits(min_correlation=0.9)) == ["correlation was not measured (--min-correlation 0.9)"]
+
+
+def test_what_the_trainer_rules_out_is_within_no_limit() -> None:
+    ruled_out = compare_rollouts([[1, 2]] * 12, [[-1.0, -1.5]] * 12, [[-1.0, float("-inf")]] * 12)
+    assert ruled_out.value("k3_nats") == 0.0
+    assert over(ruled_out, Limits(max_k3=0.1, max_clipped=0.1)) == [
+        "trainer_impossible: 12 tokens are in no number (--max-k3, --max-clipped)"
+    ]
+    assert over(ruled_out, Limits(max_unusable=0.1)) == []
+
+
+def test_a_limit_that_is_no_number_is_found() -> None:
+    assert not_a_number(Limits(max_k3=1.0, min_ess=float("nan"))) == "--min-ess"
+    assert not_a_number(Limits(max_k3=float("inf"))) is None

@@ -56,3 +56,21 @@ def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path) -> None:
         kinds(path)
     with pytest.raises(BadFile, match="No such file"):
         kinds(tmp_path / "none.jsonl")
+
+
+def test_what_was_packed_is_whole_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.zst"
+    text = "".join(json.dumps(GOOD | {"id": number}) + "\n" for number in range(20_000)).encode()
+    packed = zstandard.compress(text)
+    path.write_bytes(packed + packed)
+    assert kinds(path) == ["ok"] * 40_000
+    for at in (5, len(packed) // 3, len(packed) - 1):
+        path.write_bytes(packed + packed[:at])
+        with pytest.raises(BadFile, match="cut or damaged"):
+            kinds(path)
+    path = tmp_path / "a.jsonl.gz"
+    damaged = bytearray(gzip.compress(text))
+    damaged[len(damaged) // 2 : len(damaged) // 2 + 40] = b"\xff" * 40
+    path.write_bytes(damaged)
+    with pytest.raises(BadFile, match="cut or damaged"):
+        kinds(path)

@@ -126,3 +126,9 @@ def test_any_line_is_a_rollout_or_says_why_it_is_none(line: Any) -> None:
     measured = tally.measured()
     assert set(measured.unusable) <= set(REASONS)
     measured.to_dict()
+
+
+def test_a_temperature_beyond_all_floats_is_another_than_1() -> None:
+    (one,) = rollouts_of({"response_ids": [1], "rollout_logprobs": [-1.0], "temperature": 10**400}, "a")
+    assert isinstance(one, Rollout)
+    assert one.unfiltered is False
