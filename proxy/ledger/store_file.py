@@ -61,8 +61,16 @@ def connect(path: Path, *, create: bool, busy_seconds: float) -> sqlite3.Connect
         connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
         _bound(connection)
         _check(connection, path)
-        if schema.version(connection) > schema.VERSION:
+        found = schema.version(connection)
+        if found > schema.VERSION:
             raise StoreError("newer", path)
+        if 0 < found < schema.VERSION:  # half a minute for a million records
+            say(
+                log,
+                logging.WARNING,
+                "the record store is of an earlier version and is brought up to date",
+                file=str(path),
+            )
         schema.migrate(connection)
         store_watch.set_mark(connection)
     except sqlite3.Error as error:

@@ -150,7 +150,7 @@ def test_a_later_version_is_refused_and_left_alone(url):
         assert caught.value.reason == "newer"
 
 
-def test_a_file_of_an_earlier_version_is_read_once_it_was_opened_for_writing(tmp_path):
+def test_a_file_of_an_earlier_version_is_read_once_it_was_opened_for_writing(tmp_path, caplog):
     url = f"sqlite:///{tmp_path / 'x.db'}"
     connection = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
     connection.execute("CREATE TABLE schema_version (version INTEGER NOT NULL)")
@@ -163,9 +163,15 @@ def test_a_file_of_an_earlier_version_is_read_once_it_was_opened_for_writing(tmp
     with pytest.raises(StoreError) as caught:
         Store.open_read_only(url)
     assert caught.value.reason == "older"
+    assert not caplog.records
     Store.open(url).close()
+    assert [one.message for one in caplog.records] == [
+        "the record store is of an earlier version and is brought up to date"
+    ]
     with Store.open_read_only(url) as store:
         assert (sum(store.counts().values()), store.tallies()) == (7, {})
+    Store.open(url).close()
+    assert len(caplog.records) == 1
 
 
 def test_a_migration_that_is_killed_is_run_again(tmp_path, monkeypatch):

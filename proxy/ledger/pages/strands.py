@@ -6,7 +6,9 @@ details were kept) tokens are their ids; without ids there is nothing but positi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -20,6 +22,7 @@ WINDOW, ROW, BEFORE = 384, 32, 96
 CHARACTERS, MOST = 24_000, 120
 #: From where on |difference of logprobs| (nats) counts as one step more.
 STEPS = (0.01, 0.05, 0.2, 1.0)
+_INDEX = attrgetter("index")
 
 
 class Cell(Struct, frozen=True):
@@ -70,15 +73,19 @@ class Choice(Struct, frozen=True):
 
     def flip(self, index: int) -> Flip | None:
         """Return the difference at a place."""
-        first = self.compared.first
-        every = self.compared.flips if first is None else (first, *self.compared.flips)
-        return next((flip for flip in every if flip.index == index), None)
+        first, flips = self.compared.first, self.compared.flips
+        if first is not None and first.index == index:
+            return first
+        at = bisect_left(flips, index, key=_INDEX)
+        return flips[at] if at < len(flips) and flips[at].index == index else None
 
     def entry(self, index: int) -> int | None:
         """Return where a place stands in the arrays of the comparison; None where it was not compared."""
-        if self.compared.positions is None:
+        positions = self.compared.positions
+        if positions is None:
             return index if 0 <= index < self.compared.compared else None
-        return self.compared.positions.index(index) if index in self.compared.positions else None
+        at = bisect_left(positions, index)
+        return at if at < len(positions) and positions[at] == index else None
 
     def length(self, arm: str) -> int:
         """How many tokens of an arm can be shown."""

@@ -199,3 +199,25 @@ def test_the_strip_says_the_largest_error():
     assert ">N</text>" in drawn
     assert strip(Choice(Mode.FORCED, forced(shadow_logprobs=()))) is None
     assert [height(value) for value in (0.0, 1e-4, 1.0, 100.0)] == [0.02, 0.02, pytest.approx(0.8), 1.0]
+
+
+class Searched(tuple):
+    """Places that are found by halving: who goes through all of them takes half a minute for a page of a long reply."""
+
+    __slots__ = ()
+
+    def index(self, *_: object) -> int:
+        raise AssertionError("gone through one by one")
+
+    def __contains__(self, _: object) -> bool:
+        raise AssertionError("gone through one by one")
+
+
+@given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)))
+def test_places_and_differences_are_found_where_they_are(places: set[int], differing: set[int]) -> None:
+    positions = tuple(sorted(places))
+    flips = tuple(replace(forced().flips[0], index=index) for index in sorted(differing))
+    choice = Choice(Mode.FORCED, forced(positions=Searched(positions), compared=len(positions), flips=flips))
+    for index in range(-1, 62):
+        assert choice.entry(index) == (positions.index(index) if index in places else None)
+        assert choice.flip(index) == next((flip for flip in flips if flip.index == index), None)
