@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from proxy import logs
-from proxy.app.reporting import exit_status, since_time, worst_examples, write_html_report, write_json
+from proxy.app.reporting import exit_status, heard, since_time, worst_examples, write_html_report, write_json
 from proxy.config import Config
 from proxy.config_file import ConfigError
 from proxy.config_load import load
@@ -175,7 +175,7 @@ def _told(flags: Flags, session: Session) -> int:
         write_json(flags.json, found)
     if flags.html is not None:
         write_html_report(flags.html, config, found, examples)
-    with suppress(SystemExit):  # rich's, where whoever reads has heard enough
+    with heard():
         console = Console()
         render(found, console)
         for name, tested in found["replay"].get("mmd", {}).items():

@@ -117,13 +117,22 @@ class Probing:
 
     def _baseline(self, arm: Arm, subject: Subject, probes: ProbeSet) -> Baseline | None:
         """What is known of this very stack under these probes; None: it is to be learned."""
-        known = self._known.get(arm.name) or baselines.load(self.folder / f"{arm.name}.json")
+        known = self._known.get(arm.name) or self._kept(arm)
         fits = known is not None and (known.probes, known.engine, known.model, known.footprint) == (
             probes.id, subject.dialect.name, subject.model, arm.footprint,
         )  # fmt: skip
-        if known is not None and fits:
-            self._known[arm.name] = known
-        return known if fits else None
+        if known is None or not fits or len(known.runs[0].gaps) != len(probes.probes):
+            return None
+        self._known[arm.name] = known
+        return known
+
+    def _kept(self, arm: Arm) -> Baseline | None:
+        """What an earlier judge has learned; a file that holds nothing readable is learned anew, and not looked at in vain for ever."""
+        try:
+            return baselines.load(self.folder / f"{arm.name}.json")
+        except BadProbes as error:
+            logs.say(logger, logging.WARNING, "probes_learned_anew", arm=arm.name, error=str(error))
+            return None
 
     async def _block(self, subject: Subject, probes: ProbeSet, count: int) -> list[Run]:
         salt, made = f"probe-{time.time_ns()}", []

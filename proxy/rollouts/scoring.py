@@ -1,7 +1,7 @@
 """Rollouts scored by an engine, where no trainer has: the engine stands for the trainer.
 
 House rules. Asks through the dialect's forced scoring; never a token is guessed. At most so many at once, results in the order of the file, and no more rollouts held than are
-being scored. What the engine refuses is ``not_scored`` and counted; an engine that refuses the first many is given up.
+being scored. What the engine refuses is ``not_scored`` and counted; an engine that refuses the first many, or is not heard of many times in a row, is given up.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from proxy.rollouts.rollout import Rollout, Unusable
 
 #: Refusals before any success after which the engine is taken to score nothing.
 _PATIENCE = 8
+#: Failures of which an engine knows nothing, since it was not heard: so many in a row, and it is gone.
+_UNHEARD = frozenset({"refused", "timeout", "reset", "cut", "dns", "tls"})
 
 
 class NoScores(Exception):
@@ -52,7 +54,7 @@ async def scored(
 ) -> AsyncIterator[tuple[int, Rollout | Unusable]]:
     """Yield the same rollouts in the same order, those without a trainer's logprobs with the engine's. Raises NoScores."""
     waiting: deque[tuple[int, asyncio.Task[Rollout | Unusable]]] = deque()
-    refused, succeeded, source = 0, False, iter(rollouts)
+    refused, unheard, succeeded, source = 0, 0, False, iter(rollouts)
     loop = asyncio.get_running_loop()
     try:
         while True:
@@ -65,6 +67,12 @@ async def scored(
             waiting.popleft()
             succeeded = succeeded or (isinstance(found, Rollout) and found.scored)
             refused += isinstance(found, Unusable) and found.reason == "not_scored"
+            if isinstance(found, Unusable) and found.reason == "not_scored":
+                unheard = unheard + 1 if str(found).partition(":")[0] in _UNHEARD else 0
+            elif isinstance(found, Rollout) and found.scored:
+                unheard = 0
+            if unheard >= _PATIENCE:
+                raise NoScores(f"it does not answer any more, from line {number} back: {found}")
             if refused >= _PATIENCE and not succeeded:
                 raise NoScores(f"{by.dialect.name} scored none of the first {refused} rollouts: {found}")
             yield number, found

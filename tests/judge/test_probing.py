@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -194,5 +195,26 @@ def test_a_file_that_cannot_be_used_is_said_once_and_taken_up_when_it_can(
                     await asyncio.sleep(0.05)
         finally:
             running.cancel()
+
+    on_the_bench(tmp_path, work)
+
+
+@pytest.mark.parametrize("kept", [b"no baseline", b"{}", None])
+def test_a_baseline_that_cannot_be_used_is_learned_anew(tmp_path: Path, kept: bytes | None) -> None:
+    async def work(bench: Bench) -> None:
+        await bench.look()
+        file = tmp_path / "probes" / "primary.json"
+        whole = file.read_bytes()
+        if kept is None:  # whole, but of fewer probes than its id says
+            known = json.loads(whole)
+            known["runs"] = [{"gaps": one["gaps"][1:], "flipped": one["flipped"][1:]} for one in known["runs"]]
+            file.write_text(json.dumps(known))
+        else:
+            file.write_bytes(kept)
+        bench.probing._known.clear()
+        await bench.look()
+        assert json.loads(file.read_bytes())["runs"] == json.loads(whole)["runs"]
+        await bench.look()
+        assert bench.gauge("probe_shift_nats") == 0.0
 
     on_the_bench(tmp_path, work)

@@ -121,3 +121,14 @@ def test_an_engine_that_scores_nothing_is_refused_by_name() -> None:
 
     with pytest.raises(NoScores, match="ollama cannot score given tokens"):
         asyncio.run(main())
+
+
+def test_an_engine_that_is_not_heard_any_more_is_given_up() -> None:
+    async def answer(prompt: tuple[int, ...], ids: tuple[int, ...]) -> tuple[Scored, ...]:
+        if ids[0] >= 5 and ids[0] != 10:
+            raise DialectError("reset" if ids[0] % 2 else "timeout", "/v1/completions")
+        return tuple(Scored(at, Token(text="", id=one, logprob=-1.0)) for at, one in enumerate(ids))
+
+    assert len(collected([rollout(number) for number in range(18)], by(answer))) == 18  # 5 in a row, and 7
+    with pytest.raises(NoScores, match=r"does not answer any more, from line 19 back: timeout"):
+        collected([rollout(number) for number in range(30)], by(answer))
