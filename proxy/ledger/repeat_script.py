@@ -61,7 +61,7 @@ def text(file):
 
 def name(row):
     named = row.get("token") if row else None
-    return "the end" if not row else json.dumps(named) + " (id %s, logprob %s)" % (row.get("id"), row.get("logprob"))
+    return "the end" if not row else json.dumps(named) + " (id %r, logprob %r)" % (row.get("id"), row.get("logprob"))
 
 def differ(a, b):
     word = "bytes" if a.get("bytes") and b.get("bytes") else "token"

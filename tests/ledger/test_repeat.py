@@ -180,6 +180,16 @@ def test_a_difference_of_text_alone_and_one_that_is_gone_are_said(record: Record
     ]
 
 
+def test_nothing_that_an_engine_answers_reaches_a_terminal_as_it_is(record: Record) -> None:
+    harm = "\x1b]0;title\x07\u202e"
+    row = {"token": harm, "id": harm, "logprob": harm}
+    bad = orjson.dumps({"choices": [{"index": 0, "logprobs": {"content": [row]}}]})
+    with engines(bad, chat("b")) as (url, _):
+        said = bash(shell(record, detail(), config(url))).stdout.decode()
+    assert said.startswith("position 0: primary ")
+    assert said.rstrip("\n").isprintable()
+
+
 def test_what_is_missing_is_said(record: Record) -> None:
     known = config("http://e")
     for given_detail, given_config, why in (

@@ -145,7 +145,9 @@ def _legend() -> list[tuple[int, str]]:
 def texts(record: Record, index: int) -> dict[str, Any] | None:
     """Return both texts around the place where they part; None where texts are not kept, or there is none."""
     content_, choices = record.content, [one.index for one in record.comparison.choices] or [0]
-    place = choices.index(index) if index in choices else 0
+    if index not in choices:
+        return None
+    place = choices.index(index)
     if content_ is None or not any(len(one) > place for one in (content_.primary, content_.shadow)):
         return None
     if record.comparison.outcome != "incomparable" and not any(

@@ -17,6 +17,7 @@ from proxy.ledger.pages.frame import environment
 from proxy.ledger.pages.outputs import common
 from proxy.ledger.pages.saying import REASONS, sentence
 from proxy.ledger.pages.visible import visible
+from proxy.ledger.record import Content
 from tests.browser import accessible, tab_order
 from tests.ledger.filled import HARM, HOSTILE, NOW
 
@@ -135,6 +136,15 @@ def test_the_commands_are_shown_as_they_are(filled):
 
 def test_common_is_the_longest_beginning():
     assert [common(*pair) for pair in (("", "a"), ("ab", "ab"), ("abc", "abd"), ("xb", "yb"))] == [0, 2, 2, 0]
+
+
+def test_a_choice_that_is_not_there_shows_no_text_of_another(filled):
+    found = seen(filled, "genuine/free")
+    told = replace(
+        found, detail=None, record=replace(found.record, content=Content("{}", ("one said",), ("two said",)))
+    )
+    assert view(told, Place(), filled.config)["texts"]["arms"][0]["length"] == len("one said")
+    assert view(told, Place(choice=99), filled.config)["texts"] is None
 
 
 def test_what_is_not_there_is_not_found(site):
