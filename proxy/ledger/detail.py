@@ -20,7 +20,7 @@ SCHEMA = 1
 MOST_TOKENS = 4096
 #: Alternatives of a position that are kept: what engines are asked for by default.
 MOST_ALTERNATIVES = 20
-#: Bytes of one detail before it is packed. Beyond that bodies go, then alternatives, then all texts: a hostile engine may send a megabyte a token.
+#: Bytes of one detail before it is packed. Beyond that bodies go, then alternatives, then all texts, then the last choices: a hostile engine may send a megabyte a token.
 MOST_BYTES = 8 << 20
 _LEVEL = 3  # zstd's own default
 
@@ -128,6 +128,9 @@ def pack(detail: Detail) -> bytes:
         if len(data) > MOST_BYTES:
             detail = smaller(detail)
             data = _encoder.encode(detail)
+    while len(data) > MOST_BYTES:  # a hundred long choices: the first of them
+        detail = replace(detail, choices=detail.choices[: len(detail.choices) // 2])
+        data = _encoder.encode(detail)
     return zstandard.compress(data, _LEVEL)
 
 

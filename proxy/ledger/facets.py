@@ -30,7 +30,9 @@ def facets(read: Read, wanted: Filter) -> Mapping[str, Mapping[str, int]]:
     if wanted.finding is not None or wanted.exchange is not None:
         return {}
     oldest = read("SELECT time FROM records ORDER BY seq LIMIT 1", [])
-    first = max(hour_of(oldest[0][0]) if oldest else 0, 0 if wanted.since is None else hour_of(wanted.since))
+    if not oldest:  # all are gone, and counted still
+        return {}
+    first = max(hour_of(oldest[0][0]), 0 if wanted.since is None else hour_of(wanted.since))
     last = _LAST if wanted.until is None else hour_of(wanted.until)
     kinds = [(Kind(*row[:6]), int(row[6])) for row in read(_SUMS, [first, last])]
     found: dict[str, Counter[str]] = {field: Counter() for field in FIELDS}

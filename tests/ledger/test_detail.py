@@ -63,6 +63,14 @@ def test_a_megabyte_a_token_costs_its_texts_and_not_the_disk() -> None:
     assert asked == Detail((ChoiceDetail(0, SIDE, SIDE),))
 
 
+def test_a_hundred_long_choices_are_kept_as_far_as_they_can_be_read_again() -> None:
+    long = Side((-0.123,) * 4096, tuple(range(100_000, 104_096)), ("x",) * 4096, total=4096)
+    many = Detail(tuple(ChoiceDetail(index, long, long) for index in range(128)))
+    kept = detail.unpack(detail.pack(many))
+    assert [one.index for one in kept.choices] == list(range(64))
+    assert kept.choices[63].shadow == msgspec.structs.replace(long, texts=None)
+
+
 def test_what_inflates_beyond_all_bounds_is_not_read() -> None:
     with pytest.raises(ValueError, match="too large"):
         detail.unpack(zstandard.compress(b"\x90" * (1 << 26)))

@@ -16,7 +16,7 @@ from proxy.ledger.pages.divergences import ROWS, address, asked, found, read, vi
 from proxy.ledger.query import gravest
 from proxy.ledger.store import Store
 from tests.browser import EVERYTHING, accessible
-from tests.ledger.filled import CANDIDATE, CONTROL, HOSTILE, NOW
+from tests.ledger.filled import CANDIDATE, CONTROL, HOSTILE, NOW, fill
 
 
 def test_what_is_empty_was_not_asked_for():
@@ -117,6 +117,15 @@ def test_counts_of_the_form_are_those_of_the_records(filled):
         assert facets(store.read, asked([("finding", "output_length")]).filter) == {}
         late = facets(store.read, asked([("since", str(NOW - 3600))]).filter)
         assert 0 < sum(late["mode"].values()) < len(differing)
+
+
+def test_records_that_are_all_gone_are_not_counted(tmp_path):
+    url = fill(tmp_path, exchanges=4).config.records.url
+    with Store.open(url) as store:
+        assert facets(store.read, asked([]).filter)["mode"]
+        store.purge(NOW + 10, 0, 1 << 30)
+        assert not store.read("SELECT 1 FROM records")
+        assert facets(store.read, asked([]).filter) == {}
 
 
 def test_rules_that_cannot_be_read_are_said_and_hide_nothing(filled, tmp_path):
