@@ -114,7 +114,8 @@ def _plain(error: Exception) -> str:
 def _atomically(path: Path, write: Callable[[BinaryIO], int]) -> int:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        temporary.unlink(missing_ok=True)  # whoever made it would own, or lead elsewhere, what we write
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             n = write(file)
             file.flush()

@@ -72,6 +72,9 @@ def load(path: Path) -> ProbeSet:
         raise BadProbes(f"{path}: not a file of `parhelion probes mine`") from None
     if not 0 < len(found.probes) <= MOST:
         raise BadProbes(f"{path}: {len(found.probes)} probes; from 1 to {MOST} can be asked")
+    for one in found.probes:
+        if not (one.ids or one.text) or not all(0 <= id_ < 1 << 31 for id_ in one.ids):
+            raise BadProbes(f"{path}: a probe has no prompt, or an id that is none of a vocabulary")
     return found
 
 
@@ -79,7 +82,8 @@ def save(path: Path, value: Struct) -> None:
     """Write a value whole or not at all, for its owner alone. Raises BadProbes."""
     beside = path.with_name(path.name + ".new")
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        beside.unlink(missing_ok=True)  # whoever made it would own, or lead elsewhere, what we write
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
         beside.replace(path)

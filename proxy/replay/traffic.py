@@ -64,7 +64,7 @@ class Traffic:
         self._file.close()
 
     def _with_reply(self, line: Line) -> Line:
-        if line.reply is not None or line.key not in self._replies:
+        if line.reply is not None or not line.key or line.key not in self._replies:
             return line
         return Line(
             line.number, line.path, line.body, line.time, line.conversation, line.key, reply=self._replies[line.key]
@@ -86,12 +86,12 @@ class Traffic:
                 continue
             try:
                 line = self._with_reply(read_line(text, number))
-                if self._replies and line.key in keys:
+                if self._replies and line.key and line.key in keys:
                     raise LineError(
                         "a custom_id that came before: one reply would stand for two requests",
                         "give each request its own",
                     )
-                keys.add(line.key or str(number))
+                keys.add(line.key)
             except LineError as error:
                 wrong += 1
                 bad += [f"{self.name}:{number}: {error.what}: {error.remedy}"][: _MOST - len(bad)]

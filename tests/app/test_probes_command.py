@@ -12,6 +12,7 @@ import pytest
 from proxy.ledger.detail import Detail
 from proxy.ledger.record import Settlement
 from proxy.ledger.store import Store
+from proxy.probes.probe import BadProbes, Named, Probe, ProbeSet, load, save
 from tests.probes.recorded import fill
 from tests.running import ROOT, scripted
 
@@ -116,3 +117,21 @@ def test_a_redacted_record_becomes_no_probe(tmp_path: Path, redacted: int, statu
         done = run("mine", "-c", configured(tmp_path, url), "--out", tmp_path / "p.json", "--number", 4)
     assert done.returncode == status, done.stderr
     assert (tmp_path / "p.json").exists() is (status == 0)
+
+
+@pytest.mark.parametrize("ids", [[], [1 << 70], [-1]])
+def test_ids_of_no_vocabulary_are_refused(tmp_path: Path, ids: list[int]) -> None:
+    file = tmp_path / "p.json"
+    one = Probe("p1", tuple(ids), Named(1), Named(2), 0.1)
+    save(file, ProbeSet("toy", (one,), 0.01, 0.0, "vllm"))
+    with pytest.raises(BadProbes, match="a probe has no prompt, or an id that is none of a vocabulary"):
+        load(file)
+
+
+def test_what_lies_where_probes_are_made_is_not_written_through(tmp_path: Path) -> None:
+    elsewhere, file = tmp_path / "elsewhere", tmp_path / "p.json"
+    elsewhere.write_text("of somebody")
+    (tmp_path / "p.json.new").symlink_to(elsewhere)
+    save(file, ProbeSet("toy", (Probe("p1", (1,), Named(1), Named(2), 0.1),), 0.01, 0.0, "vllm"))
+    assert elsewhere.read_text() == "of somebody"
+    assert (len(load(file).probes), file.is_symlink()) == (1, False)

@@ -171,3 +171,12 @@ def test_details_in_parquet_are_nested_alike_with_bytes_as_bytes(make, tmp_path)
     assert msgspec.convert(first, Detail) == whole()
     assert export.export_parquet([make.record(1)], path) == 1
     assert "detail" not in parquet.read_table(path).column_names
+
+
+def test_what_lies_where_an_export_is_made_is_not_written_through(make, tmp_path):
+    elsewhere, out = tmp_path / "elsewhere", tmp_path / "x.jsonl"
+    elsewhere.write_text("of somebody")
+    (tmp_path / f".x.jsonl.{os.getpid()}.part").symlink_to(elsewhere)
+    assert export.export_jsonl([make.record(1)], out) == 1
+    assert elsewhere.read_text() == "of somebody"
+    assert (out.is_symlink(), out.stat().st_mode & 0o777) == (False, 0o600)

@@ -174,6 +174,14 @@ def test_one_reply_stands_for_one_request(tmp_path: Path) -> None:
         open_traffic(tmp_path / "in.jsonl", tmp_path / "out.jsonl")
 
 
+def test_a_reply_without_a_name_is_nobody_s(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_bytes(lines(asked(0), {"custom_id": "1", "url": "/v1/chat/completions", "body": asked(1)}))  # fmt: skip
+    (tmp_path / "out.jsonl").write_bytes(lines({"custom_id": "", "response": REPLY}, {"custom_id": "1", "response": REPLY}))  # fmt: skip
+    traffic = open_traffic(tmp_path / "in.jsonl", tmp_path / "out.jsonl")
+    assert [traffic.answered(index) for index in (0, 1)] == [False, True]
+    traffic.close()
+
+
 def test_a_file_that_changes_under_way_is_said(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_bytes(lines(asked(0), asked(1)))
