@@ -97,14 +97,16 @@ def _record(value: Json, number: int) -> Line:
     path = _ROUTES.get(str(value.get("endpoint")))
     if path is None:
         raise LineError("a record of a route that is not compared", "leave it out")
-    talk = value.get("conversation")
+    talk, exchange = value.get("conversation"), value["exchange"]
+    if not isinstance(exchange, str) or not exchange:
+        raise LineError("a record that does not say of which exchange it is", "leave it out, or export anew")
     return Line(
         number,
         path,
         body,
         time=_time(value.get("time")),
         conversation=talk if isinstance(talk, str) else "",
-        exchange=str(value["exchange"]),
+        exchange=exchange,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -209,6 +210,8 @@ def _locked(out: Path) -> Iterator[None]:
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(file.fileno()), lock.stat()):  # of one that has ended since we opened it
+                raise BlockingIOError
         except OSError:
             raise TrafficError(
                 f"{out}: another replay is writing it; wait for it, or name another store with --out"

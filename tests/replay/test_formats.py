@@ -140,6 +140,12 @@ def test_any_bytes_are_a_line_or_are_refused(line: bytes) -> None:
         assert read_reply(line)[0] is not None
 
 
+@pytest.mark.parametrize("exchange", [None, "", 5])
+def test_a_record_of_no_exchange_is_not_taken_for_another(exchange: Any) -> None:
+    with pytest.raises(LineError, match="does not say of which exchange"):
+        read_line(text(RECORD | {"exchange": exchange}), 1)
+
+
 @pytest.mark.parametrize("time", [1.7e12, 10**12, -1, True])
 def test_milliseconds_are_no_moment(time: Any) -> None:
     for line in (RECORD | {"time": time}, {"request": CHAT, "time": time}):

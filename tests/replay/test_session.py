@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import stat
 import time
@@ -144,7 +145,9 @@ def test_a_spent_budget_ends_it(urls: dict[str, str], traffic: Traffic, tmp_path
         assert all(mode["shed"] == {} for one in said(session)["shadows"] for mode in one["modes"].values())
 
 
-def test_a_store_is_one_replay_s_alone(urls: dict[str, str], traffic: Traffic, tmp_path: Path) -> None:
+def test_a_store_is_one_replay_s_alone(
+    urls: dict[str, str], traffic: Traffic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "a.db"
     with (
         opened(configured(urls), traffic, CHOICES, out, fresh=False),
@@ -153,6 +156,14 @@ def test_a_store_is_one_replay_s_alone(urls: dict[str, str], traffic: Traffic, t
     ):
         pass
     assert not (tmp_path / "a.db.lock").exists()
+    with monkeypatch.context() as patched:  # one that ends between our opening of the lock and our taking it
+        taken = fcntl.flock
+        patched.setattr(fcntl, "flock", lambda *given: ((tmp_path / "a.db.lock").unlink(), taken(*given)))
+        with (
+            pytest.raises(TrafficError, match="another replay is writing it"),
+            opened(configured(urls), traffic, CHOICES, out, fresh=False),
+        ):
+            pass
     with (
         pytest.raises(TrafficError, match=r"a\.db is of another replay: the options that choose requests differ"),
         opened(configured(urls), traffic, replace(CHOICES, wanted=Wanted(limit=5)), out, fresh=False),
