@@ -61,6 +61,9 @@ def migrate(connection: sqlite3.Connection) -> int:
     for number in range(found, VERSION):
         connection.execute("BEGIN IMMEDIATE")
         try:
+            if version(connection) != number:  # another process was faster while we waited for its lock
+                connection.execute("COMMIT")
+                continue
             if number == 0:
                 connection.execute("CREATE TABLE schema_version (version INTEGER NOT NULL)")
                 connection.execute("INSERT INTO schema_version VALUES (0)")

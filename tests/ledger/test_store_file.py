@@ -190,6 +190,18 @@ def test_a_migration_that_is_killed_is_run_again(tmp_path, monkeypatch):
     connection.close()
 
 
+def test_a_migration_that_another_process_has_made_meanwhile_is_not_made_twice(tmp_path, monkeypatch):
+    path = tmp_path / "x.db"
+    first, second = (sqlite3.connect(path, isolation_level=None) for _ in range(2))
+    schema.migrate(first)
+    real, early = schema.version, [2]
+    monkeypatch.setattr(schema, "version", lambda connection: early.pop() if early else real(connection))
+    assert schema.migrate(second) == 2
+    assert schema.version(second) == schema.VERSION
+    first.close()
+    second.close()
+
+
 def test_what_a_connection_keeps_of_the_file_in_memory_is_bounded(url):
     with Store.open(url) as writer, Store.open_read_only(url) as reader:
         assert [store.read("PRAGMA cache_size") for store in (writer, reader)] == [[(-512,)], [(-512,)]]  # KiB
