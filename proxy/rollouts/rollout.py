@@ -31,6 +31,7 @@ REASONS = {
     "not_numbers": "a field holds something else than numbers",
     "positive_logprobs": "a logprob is above 0",
     "nothing_unmasked": "the mask leaves no token",
+    "no_values": "no token has a value of both sides",
     "not_scored": "the engine that was to score it did not",
 }
 

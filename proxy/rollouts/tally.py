@@ -58,7 +58,7 @@ class Tally:
             return
         self._left_out += seen.left_out
         if not seen.ps:
-            self.unusable["not_scored" if rollout.scored else "nothing_unmasked"] += 1
+            self.unusable["not_scored" if rollout.scored else "no_values"] += 1
             return
         bag = str(self._rollouts % BAGS)
         self._rollouts += 1

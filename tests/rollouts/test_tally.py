@@ -9,6 +9,7 @@ import struct
 import pytest
 
 from proxy.rollouts import Measured, compare_rollouts
+from proxy.rollouts.gate import Limits, over
 
 
 def drawn(seed: int, responses: int = 200, length: int = 100) -> tuple[list[list[int]], list[list[float]]]:
@@ -167,3 +168,10 @@ def test_a_weight_beyond_a_float_does_not_overflow() -> None:
     assert raw(found, "token_effective_sample_share") == pytest.approx(0.25)
     assert raw(found, "sequence_effective_sample_share") == pytest.approx(0.5)
     assert raw(found, "truncated_share") == 0.25
+
+
+def test_a_rollout_of_which_nothing_can_be_compared_is_counted_with_why() -> None:
+    nothing = compare_rollouts([[1, 2]] * 2, [[-1.0, -1.0]] * 2, [[float("nan")] * 2, [float("-inf")] * 2])
+    assert nothing.unusable == {"no_values": 2}
+    assert nothing.left_out == {"trainer_not_finite": 2, "trainer_impossible": 2}
+    assert over(nothing, Limits(max_unusable=0.5)) == ["unusable rollouts 1 (--max-unusable 0.5)"]
