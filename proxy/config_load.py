@@ -268,7 +268,8 @@ def is_loopback(host: str) -> bool:
 def check_url(url: str, key: str) -> None:
     """Refuse what cannot be an engine's base URL. Raises ConfigError."""
     if not url:
-        raise ConfigError(f"{key}: is required; give the engine's base URL, such as http://127.0.0.1:8000")
+        flag = " (--primary URL)" if key == "primary.url" else ""
+        raise ConfigError(f"{key}: is required; give the engine's base URL{flag}, such as http://127.0.0.1:8000")
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -95,7 +95,7 @@ def _replayed(flags: Flags, session: Session, traffic: Traffic) -> int:
     again = f", {session.before} of them settled before: going on" if session.before else ""
     repeated = f" ({traffic.repeated} more lines are records of the same requests)" if traffic.repeated else ""
     console.print(
-        f"{traffic.name}: {len(traffic)} requests{repeated}; {session.course.planned} to replay{again}",
+        f"{traffic.name}: {len(traffic)} request{'' if len(traffic) == 1 else 's'}{repeated}; {session.course.planned} to replay{again}",
         highlight=False,
         soft_wrap=True,
         markup=False,

@@ -26,7 +26,7 @@ REASONS = {
     "truncated": "the last line ends in the middle",
     "no_response_ids": "there are no ids of the response",
     "no_rollout_logprobs": "there are no logprobs of the engine that drew it",
-    "no_trainer_logprobs": "there are no logprobs of the trainer, and no engine was named to score it",
+    "no_trainer_logprobs": "there are no logprobs of the trainer, and no engine was named to score it (`--shadow URL` names one)",
     "length_mismatch": "ids, logprobs and mask are not of one length",
     "not_numbers": "a field holds something else than numbers",
     "positive_logprobs": "a logprob is above 0",

@@ -31,7 +31,7 @@ def to_do(shadow: Any) -> str:
         first = (
             "Begin with the findings below: one of them may explain what differs."
             if explains
-            else "Look at the worst examples and the differences between the stacks below."
+            else "Look at the worst examples, and at what differs between the stacks."
         )
         return f"Do not migrate yet. {first} A changed stack is judged anew, by itself."
     if not verdict["conversations"] and not tally["missing"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import urllib.request
 
@@ -77,6 +78,10 @@ def test_the_port_answers_page_and_json(site):
         text = answer.read().decode()
         assert "style-src 'self'" in answer.headers["Content-Security-Policy"]
     assert not any("style" in given for _, given in Numbers(text).tags)
+    what_differs = f"/divergences?class=genuine&shadow={CANDIDATE}"
+    assert f'href="{html.escape(what_differs)}"' in text
+    with urllib.request.urlopen(f"{site}{what_differs}", timeout=30) as answer:
+        assert "data-row" in answer.read().decode()
     with urllib.request.urlopen(f"{site}/api/v1/verdict", timeout=30) as answer:
         told = json.loads(answer.read())
     assert told["schema"] == "parhelion.verdict/1"

@@ -114,6 +114,12 @@ def test_many_numbers_without_an_interval_are_counted_and_few_are_named():
         ]
 
 
+def test_what_to_do_says_nothing_of_what_its_page_has_not():
+    assert judged.to_do(shadow("FAIL")) == (
+        "Do not migrate yet. Look at the worst examples, and at what differs between the stacks. A changed stack is judged anew, by itself."
+    )
+
+
 def test_the_primary_alone_having_times_is_explained():
     times = {"median": 0.1, "p90": 0.2, "p99": 0.3, "max": 0.4, "mean": 0.1, "count": 4}
     alone = {"latency": {"time_to_first_token_seconds": {"primary": times}}}
