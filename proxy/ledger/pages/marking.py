@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
+from proxy.compare.comparison import FlipClass
 from proxy.ledger import known_api, known_file
 from proxy.ledger.known import KnownError, Match, Rule, Rules, checked
 from proxy.ledger.listing import QueryError
@@ -37,7 +38,10 @@ _OFFERED = {
 
 
 def offer(record: Record) -> dict[str, Any]:
-    """Return what the form offers for a record: a name, and by column its value and whether it is chosen."""
+    """Return what the form offers for a record: a name, and by column its value and whether it is chosen.
+
+    What would hide every genuine difference of a shadow is not chosen for anybody: without a finding or a tie to go by, it is this record alone.
+    """
     kind = gravest(record.comparison)
     values = {
         "class": "" if kind is None else kind.value,
@@ -49,10 +53,15 @@ def offer(record: Record) -> dict[str, Any]:
         "id": record.id,
     }
     shown = {name: value for name, value in values.items() if value and value.isprintable()}
-    name = "-".join(shown[part] for part in ("class", "finding", "shadow") if part in shown)
+    alone = "finding" not in shown and kind not in (FlipClass.EXACT_TIE, FlipClass.NEAR_TIE)
+    parts = [shown[part] for part in ("class", "finding", "shadow") if part in shown]
+    name = "-".join([*parts, record.id[:8]] if alone else parts)
     return {
         "name": _NOT_IN_A_NAME.sub("-", name).strip("-.")[:60],
-        "match": [{"column": column, "value": value, "chosen": _OFFERED[column]} for column, value in shown.items()],
+        "match": [
+            {"column": column, "value": value, "chosen": column == "id" if alone else _OFFERED[column]}
+            for column, value in shown.items()
+        ],
     }
 
 

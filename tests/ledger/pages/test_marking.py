@@ -34,6 +34,11 @@ def test_the_form_offers_what_the_record_has(filled):
     shown = offer(record)
     assert shown["name"] == f"genuine-output_length-{CANDIDATE}"
     assert [one["column"] for one in shown["match"] if one["chosen"]] == ["class", "finding", "shadow", "model"]
+    bare = replace(
+        record, comparison=replace(record.comparison, findings=())
+    )  # its class alone would hide every genuine one
+    assert [one["column"] for one in offer(bare)["match"] if one["chosen"]] == ["id"]
+    assert offer(bare)["name"] == f"genuine-{record.shadow}-{record.id[:8]}"
     assert "model" not in [one["column"] for one in offer(hostile)["match"]]  # it has control characters
     assert offer(replace(record, shadow=f"{'x' * 90} {HARM[0]}"))["name"].isascii()
 
