@@ -112,7 +112,7 @@ class Probing:
             names, known.runs, await self._block(subject, probes, block(alpha)), alpha, self.settings.least
         )
         if change.changed and arm.footprint == footprint:
-            self._say(arm, change)
+            await self._say(arm, change)
             self._forget(arm)
 
     def _baseline(self, arm: Arm, subject: Subject, probes: ProbeSet) -> Baseline | None:
@@ -142,7 +142,7 @@ class Probing:
             made.append(await run(subject, probes.probes, f"{salt}-{number}", 1))
         return made
 
-    def _say(self, arm: Arm, change: Change) -> None:
+    async def _say(self, arm: Arm, change: Change) -> None:
         moved = sorted(change.probes, key=lambda one: -abs(one.now - one.was))[:_MOVED]
         detail = {
             "arm": arm.name, "footprint": arm.footprint, "p": change.p, "alpha": change.alpha, "flips": change.flips, "probes": len(change.probes),
@@ -153,7 +153,9 @@ class Probing:
             logger, logging.WARNING, PROBE_CHANGED, arm=arm.name, p=change.p, flips=change.flips, shift=change.shift
         )
         try:
-            self.ledger.store.add_event(Event(time.time(), PROBE_CHANGED, detail))
+            await asyncio.to_thread(
+                self.ledger.store.add_event, Event(time.time(), PROBE_CHANGED, detail)
+            )  # a locked file is waited for: not by the loop that mirrors
         except StoreError as error:
             logs.say(logger, logging.ERROR, "store_failed", reason=error.reason, settlements=0)
 

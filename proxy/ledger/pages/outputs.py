@@ -11,6 +11,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from proxy.compare.comparison import Mode
+from proxy.ledger.examples import shared
 from proxy.ledger.pages.strands import MOST, STEPS, WINDOW, Cell, Choice, Row, rows
 from proxy.ledger.pages.strip import strip
 from proxy.ledger.pages.token_text import marked, raw
@@ -155,21 +156,12 @@ def texts(record: Record, index: int) -> dict[str, Any] | None:
     ):
         return None
     one, other = (arm[place] if len(arm) > place else "" for arm in (content_.primary, content_.shadow))
-    parted = common(one, other)
+    parted = shared(one, other)
     return {
         "same": one == other,
         "at": parted,
         "arms": [_part("primary", one, parted), _part("shadow", other, parted)],
     }
-
-
-def common(one: str, other: str) -> int:
-    """Return how many characters two texts share from their beginning."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
-    return low
 
 
 def _part(arm: str, text: str, parted: int) -> dict[str, Any]:

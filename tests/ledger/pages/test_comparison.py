@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from proxy.compare.comparison import Comparison, Mode, RankingComparison, VectorComparison
+from proxy.ledger.examples import shared
 from proxy.ledger.listing import QueryError
 from proxy.ledger.pages.comparison import Place, place, read, view
 from proxy.ledger.pages.frame import environment
-from proxy.ledger.pages.outputs import common
 from proxy.ledger.pages.saying import REASONS, sentence
 from proxy.ledger.pages.visible import visible
 from proxy.ledger.record import Content
@@ -135,7 +135,7 @@ def test_the_commands_are_shown_as_they_are(filled):
 
 
 def test_common_is_the_longest_beginning():
-    assert [common(*pair) for pair in (("", "a"), ("ab", "ab"), ("abc", "abd"), ("xb", "yb"))] == [0, 2, 2, 0]
+    assert [shared(*pair) for pair in (("", "a"), ("ab", "ab"), ("abc", "abd"), ("xb", "yb"))] == [0, 2, 2, 0]
 
 
 def test_a_choice_that_is_not_there_shows_no_text_of_another(filled):
